@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
 from specify_cli.features.search.blame import find_writers, keep_last
-from specify_cli.features.search.edits import Came, Edit, EditsByLine, Names, digest_lines
+from specify_cli.features.search.edits import (
+    Came,
+    Edit,
+    EditsByLine,
+    Names,
+    digest_line,
+    digest_lines,
+    list_digests,
+)
 from specify_cli.features.search.laying import COMMON
 from specify_cli.features.search.patches import AddedLine, Patches
-from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark
 
 # What formatters change: a mark of byte order, blanks, quotes, commas and semicolons.
 _FORM = re.compile(r"[\s\ufeff,;'\"`()]+")
@@ -138,6 +147,28 @@ def _read_pieces(value: object) -> Iterator[str]:
         yield from (text for key in ("head", "tail") if isinstance(text := value.get(key), str))
 
 
+def find_copies(
+    patches: Iterable[Edit], read: Callable[[], Iterable[tuple[str, Sequence[str]]]]
+) -> Iterator[tuple[str, Set[str]]]:
+    """Yield the invocations whose records tell that they left the file as one of its versions is
+    and keep no line of it, since it may be a copy; and the lines of that version. What other
+    patches added to it is left out where it is not so as a whole. `read` gives when the versions
+    were committed: what was committed before is of somebody else, and was fetched."""
+    made: dict[str, list[Edit]] = {}
+    added: set[str] = set()
+    for edit in patches:
+        added.update(line.digest for hunk in edit.hunks for line in hunk if line.mark == ADDED)
+        if not edit.hunks and edit.fields.get("kind") != "delete":
+            made.setdefault(edit.after_hash, []).append(edit)
+    for committed, lines in sorted(read(), key=itemgetter(0)) if made else ():
+        left = [line for line in lines if digest_line(line) not in added]
+        for held in (lines, left):
+            for digest in list_digests(held) & made.keys():
+                for edit in made.pop(digest):
+                    if edit.order[0] <= committed:
+                        yield edit.invocation_id, {*held}
+
+
 def name_copiers(
     file: ChangedFile, part: Stretch, copies: Iterable[tuple[str, Set[str]]]
 ) -> tuple[str, ...]:
@@ -206,7 +237,7 @@ def _match_moved(
     """Return who moved lines to where git says that they came."""
     digests = digest_lines(file.lines)
     sought = {digests[at] for at in left}
-    moves: list[Edit] = []
+    moves: list[tuple[Edit, set[str]]] = []
     taken: set[tuple[str, str]] = set()
     took = {
         order
@@ -222,18 +253,31 @@ def _match_moved(
             before = [line for line in lines if line.mark != ADDED]
             pairs = pairwise(before)
             taken.update((one.digest, two.digest) for one, two in pairs if one.mark != two.mark)
-            rest = [[line for line in hunk if line.mark != REMOVED] for hunk in edit.hunks]
-            hunks = [
-                [line if line.digest in moved else line._replace(mark=KEPT) for line in hunk]
-                for hunk in rest
-            ]
-            moves.append(edit._replace(hunks=hunks))
-    if not moves:
-        return {}
-    found = find_writers(file.lines, named, Patches(moves), file.came)
+            moves.append((edit, moved))
     around = [*pairwise(["", *digests, ""])]
     # Where a line stands beside what it was taken from, the move was taken back.
-    return {at: found[at] for at in left if found[at] and taken.isdisjoint(around[at : at + 2])}
+    can_be = [
+        at
+        for at in left
+        if taken.isdisjoint(around[at : at + 2])
+        and any(
+            digests[at] in moved and named.allow(edit, file.came.get(at)) for edit, moved in moves
+        )
+    ]
+    if not can_be:
+        return {}
+    patches = Patches(edit._replace(hunks=_tell_as_new(edit, moved)) for edit, moved in moves)
+    found = find_writers(file.lines, named, patches, file.came)
+    return {at: found[at] for at in can_be if found[at]}
+
+
+def _tell_as_new(edit: Edit, moved: Collection[str]) -> list[list[LineMark]]:
+    """Return the hunks of an edit as if it had added the moved lines alone."""
+    rest = [[line for line in hunk if line.mark != REMOVED] for hunk in edit.hunks]
+    return [
+        [line if line.digest in moved else line._replace(mark=KEPT) for line in hunk]
+        for hunk in rest
+    ]
 
 
 def _fill_blanks(file: ChangedFile, writers: EditsByLine) -> None:

@@ -20,7 +20,7 @@ from doctrine import git
 from doctrine.git import ask_git, list_cut, list_refs, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit, is_agents
-from specify_cli.features.search.blame import BLAME, list_times, read_blame
+from specify_cli.features.search.blame import BLAME, read_blame
 from specify_cli.features.search.chains import split_text
 from specify_cli.features.search.edits import Came
 from specify_cli.features.search.why import describe_cut
@@ -394,17 +394,14 @@ def read_versions(
     return [(times[name], split_text(data or b"")) for name, data in blobs.items()]
 
 
-def read_version(top: str, changes: ChangeRange, sha: str, path: str) -> ChangedFile | None:
-    """Return a file as it was in a commit of a range, all its lines that came in the range as
-    changed; None where it cannot be read, as one whose name git quotes.
+def read_version(
+    top: str, changes: ChangeRange, sha: str, path: str, lines: tuple[str, ...]
+) -> ChangedFile:
+    """Return a file as it was in a commit of a range, by its lines, all that came in the range as
+    changed.
 
     They came when their authors wrote them: what was recorded later, this version does not hold.
     """
-    name = f"{sha}:{path}"
-    data = read_blobs(top, [name])[name]
-    if data is None:
-        return None
-    lines = split_text(data)
     since = "" if changes.base == _EMPTY_TREE else changes.base
     commits = RangeCommits(top, since, sha, {one.sha: Came(one.at) for one in changes.commits})
     file = ChangedFile(path, None, "modified", "", lines, tuple(range(len(lines))))
@@ -474,11 +471,10 @@ class RangeCommits(NamedTuple):
             said = f"in which commits its lines came is not known: {failure.message}"
             return file._replace(problem=f"{said}; git blame says why, or {failure.suggestion}")
         # Before each line of the file, which begins with a tab, stands where it is from.
-        told, asked = read_blame(output), set(file.changed)
-        known = {at for at in asked & told.keys() if told[at][0] in self.known}
+        told, came = read_blame(output)
+        known = {at for at in told.keys() & file.changed if told[at][0] in self.known}
         commits = {at: told[at][0] for at in known}
         stood = {at: told[at][1:] for at in known}
-        came = dict(enumerate(list_times(output)))
         return file._replace(commits=commits, came=came, stood=stood)
 
 

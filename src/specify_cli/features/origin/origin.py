@@ -11,10 +11,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from itertools import chain
-from operator import itemgetter
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable, say
@@ -24,6 +23,7 @@ from specify_cli.features.origin.attributing import (
     attribute_lines,
     drop_given,
     drop_later,
+    find_copies,
     join_lines,
     list_texts,
     list_unknown,
@@ -53,6 +53,7 @@ from specify_cli.features.search.edits import (
     EditsByLine,
     Names,
     Order,
+    digest_line,
     digest_lines,
     list_digests,
 )
@@ -66,12 +67,7 @@ from specify_cli.libraries.story.telling import tell_story
 from specify_cli.project.config import Project
 from specify_cli.project.root import place_below
 from specify_cli.record import layout
-from specify_cli.record.reading.patch_lines import (
-    ADDED,
-    MAX_LINES,
-    REMOVED,
-    digest_line,
-)
+from specify_cli.record.reading.patch_lines import MAX_LINES, REMOVED
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, number_lines
 from specify_cli.storage.checking import verify_place
@@ -257,35 +253,43 @@ def _trace_file(
         return join_lines(file, dict.fromkeys(file.changed, ())), None
     read = cache(lambda: read_versions(top, changes, names))
 
+    list_kept = cache(lambda path: [*list_texts(told.of_path.get(path, ()))])
+
     def attribute(version: ChangedFile, paths: Collection[str]) -> EditsByLine:
-        edits = (edit for path in sorted({*paths}) for edit in told.of_path.get(path, ()))
-        texts = list(list_texts(edits))
+        texts = [text for path in sorted({*paths}) for text in list_kept(path)]
         return attribute_lines(version, Names({*paths}, told.gone), told.ready, texts)
 
     writers = attribute(file, own)
     # What stood around a line can have changed since it came.
-    found: EditsByLine = {}
-    known: dict[tuple[str, str], EditsByLine] = {}
+    asked: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for at in list_unknown(file, writers, told.ready):
         path, number = file.stood[at]
-        key = file.commits[at], path
-        if path.startswith(prefix) and key not in known and len(known) < MAX_VERSIONS:
-            version = read_version(top, changes, *key)
-            paths = [*own, make_encodable(path.removeprefix(prefix))]
-            known[key] = attribute(version._replace(gone=file.gone), paths) if version else {}
-        found[at] = known.get(key, {}).get(number, ())
+        if path.startswith(prefix):
+            asked.setdefault((file.commits[at], path), []).append((at, number))
+    keys = [*asked][:MAX_VERSIONS]
+    blobs = read_blobs(top, map(":".join, keys))
+    found: EditsByLine = {}
+    for key, data in zip(keys, blobs.values(), strict=True):
+        if data is not None:
+            version = read_version(top, changes, *key, split_text(data))
+            paths = [*own, make_encodable(key[1].removeprefix(prefix))]
+            known = attribute(version._replace(gone=file.gone), paths)
+            found |= {at: known.get(number, ()) for at, number in asked[key]}
     writers |= drop_given(file, writers, found, told.ready)
     came_in = {
         at: (file.commits[at], file.stood.get(at, (file.path, at))[0])
         for at in (file.changed if patches else ())
         if len(writers[at]) != 1 and at in file.commits
     }
-    ask = partial(read_blobs, top)
+
+    def ask(names: list[str]) -> dict[str, bytes | None]:
+        return blobs | read_blobs(top, (name for name in names if name not in blobs))
+
     writers |= find_in_versions(file.lines, came_in, ask, file.came, patches, writers)
     stretches = join_lines(file, dict(drop_later(file, writers)))
     open_lines = sum(part.size for part in stretches if part.is_unknown)
     if open_lines:
-        copies = list(_find_copies(patches, read))
+        copies = list(find_copies(patches, read))
         stretches = tuple(
             part._replace(copied_by=name_copiers(file, part, copies)) if part.is_unknown else part
             for part in stretches
@@ -297,28 +301,6 @@ def _trace_file(
         f"of {count(open_lines, 'line')} it is not known who wrote them: records keep {MAX_LINES} "
         f"lines of a patch, as {cut[0]} did"
     )
-
-
-def _find_copies(
-    patches: Iterable[Edit], read: Callable[[], Iterable[tuple[str, Sequence[str]]]]
-) -> Iterator[tuple[str, Set[str]]]:
-    """Yield the invocations whose records tell that they left the file as one of its versions is
-    and keep no line of it, since it may be a copy; and the lines of that version. What other
-    patches added to it is left out where it is not so as a whole. `read` gives when the versions
-    were committed: what was committed before is of somebody else, and was fetched."""
-    made: dict[str, list[Edit]] = {}
-    added: set[str] = set()
-    for edit in patches:
-        added.update(line.digest for hunk in edit.hunks for line in hunk if line.mark == ADDED)
-        if not edit.hunks and edit.fields.get("kind") != "delete":
-            made.setdefault(edit.after_hash, []).append(edit)
-    for committed, lines in sorted(read(), key=itemgetter(0)) if made else ():
-        left = [line for line in lines if digest_line(line) not in added]
-        for held in (lines, left):
-            for digest in list_digests(held) & made.keys():
-                for edit in made.pop(digest):
-                    if edit.order[0] <= committed:
-                        yield edit.invocation_id, {*held}
 
 
 def _find_makers(

@@ -21,30 +21,31 @@ from specify_cli.features.search.laying import Claim, lay_patches
 from specify_cli.features.search.patches import Patches, list_between
 from specify_cli.record.ids import rfc3339
 
-_TIMES = re.compile(rb"^(?:author|committer)-time ([0-9]+)$", re.M)
 # How git is asked who wrote a line: no list of a user, or of a branch, leaves out commits.
-BLAME = ("blame", "--line-porcelain", "--no-textconv", "--ignore-revs-file=")
-# What that tells of a line: its commit, its number there and at the end,
-# and its path there.
-_BLAMED = re.compile(
-    rb"^([0-9a-f]{40,64}) ([0-9]+) ([0-9]+)(?: [0-9]+)?$.*?^filename (.+?)$", re.M | re.S
-)
+BLAME = ("blame", "--porcelain", "--no-textconv", "--ignore-revs-file=")
+# What that tells of a line: its commit, its number there and at the end, and what was not told of
+# the commit before. To tell all of it with each line takes git longer than to find it.
+_BLAMED = re.compile(rb"^([0-9a-f]{40,64}) ([0-9]+) ([0-9]+).*\n((?:[^\t\n].*\n)*)\t", re.M)
+_DETAIL = re.compile(rb"^(author-time|committer-time|filename) (.+)$", re.M)
 
 
-def list_times(blamed: bytes) -> list[Came]:
-    """Return when each line came, from what `git blame --line-porcelain` prints: up to the end of
-    these seconds."""
-    times = [rfc3339(int(seconds) * 1000 + 999) for seconds in _TIMES.findall(blamed)]
-    return [*map(Came, times[::2], times[1::2])]
-
-
-def read_blame(blamed: bytes) -> dict[int, tuple[str, str, int]]:
-    """Return from the same in which commit each line came, by its number, and its path and number
-    there; no commit has only zeros."""
-    return {
-        int(now) - 1: (sha.decode(), path.decode("utf-8", "surrogateescape"), int(then) - 1)
-        for sha, then, now, path in _BLAMED.findall(blamed)
-    }
+def read_blame(blamed: bytes) -> tuple[dict[int, tuple[str, str, int]], dict[int, Came]]:
+    """Return from what git's blame prints in which commit each line came, by its number, and its
+    path and number there; and when it came, up to the end of these seconds. No commit has only
+    zeros."""
+    told, came = dict[int, tuple[str, str, int]](), dict[int, Came]()
+    details: dict[bytes, dict[bytes, bytes]] = {}
+    commits: dict[bytes, tuple[str, str, Came]] = {}
+    for sha, then, now, more in _BLAMED.findall(blamed):
+        if more:
+            known = details.setdefault(sha, {})
+            known.update(_DETAIL.findall(more))
+            ends = (int(known[name]) * 1000 + 999 for name in (b"author-time", b"committer-time"))
+            path = known[b"filename"].decode("utf-8", "surrogateescape")
+            commits[sha] = sha.decode(), path, Came(*map(rfc3339, ends))
+        commit, path, came[int(now) - 1] = commits[sha]
+        told[int(now) - 1] = commit, path, int(then) - 1
+    return told, came
 
 
 def find_writers(
@@ -76,7 +77,10 @@ def find_writers(
         [one for one in laid if named.allow(one.edit, came.get(at))]
         for at, laid in enumerate(lay_patches(patches, lines, digests, names))
     ]
-    writers = [_choose(*claimed, patches.removed) for claimed in zip(claims, digests, strict=True)]
+    writers = [
+        _choose(claimed, digest, patches.removed) if claimed else ()
+        for claimed, digest in zip(claims, digests, strict=True)
+    ]
     _drop_equal(writers, digests)
     sought = set(range(len(lines)) if changed is None else changed)
     _match_between(lines, digests, named, patches, came, sought, writers)

@@ -14,8 +14,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 
-from specify_cli.features.search.edits import Came, Edit, EditsByLine, list_digests
-from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
+from specify_cli.features.search.edits import (
+    Came,
+    Edit,
+    EditsByLine,
+    digest_line,
+    list_digests,
+)
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark
 
 # So many patches of one invocation are taken back, of so many the last can have come after the
 # commit; a patch has at most so many hunks, and so many places of them are looked at.

@@ -12,7 +12,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
-from specify_cli.record.reading.patch_lines import ADDED, LineMark, digest_line
+from specify_cli.record.reading import patch_lines
+from specify_cli.record.reading.patch_lines import ADDED, LineMark
 
 # When a patch was made: the invocation's time, and the line's number in it.
 Order = tuple[str, int]
@@ -32,6 +33,12 @@ def list_touched(member: object) -> list[str]:
     """Return the digests of the lines that came or went, by the member `lines` of a patch: of many
     patches nothing else of it is needed."""
     return _TOUCHED.findall(member) if isinstance(member, str) else []
+
+
+@lru_cache(maxsize=1 << 14)
+def digest_line(line: str) -> str:
+    """Return the digest of a line; versions of a file have most of their lines in common."""
+    return patch_lines.digest_line(line)
 
 
 @lru_cache(maxsize=8)

@@ -24,7 +24,6 @@ from specify_cli.errors import CallerError
 from specify_cli.features.search.blame import (
     BLAME,
     find_writers,
-    list_times,
     read_blame,
 )
 from specify_cli.features.search.chains import find_in_versions, split_text
@@ -162,12 +161,11 @@ def explain_file(
     words = (*BLAME, "--", os.path.join(project.root, place))
     # when each line came, and where it stood
     blamed = (read_git(top, *words) if top and patches else None) or b""
-    came = dict(enumerate(list_times(blamed)))
+    told, came = read_blame(blamed)
     found = find_writers(lines, Names({name}, gone), Patches(edits), came)
     asked = range(len(lines)) if line is None else (line - 1,)
     unsure = {at for at in asked if len(found[at]) != 1} if own else set[int]()
     # A file that git does not know stands in the work tree alone.
-    told = read_blame(blamed)
     places = ((at, *told.get(at, ("", place))[:2]) for at in unsure)
     came_in = {at: (sha.strip("0") and sha, path) for at, sha, path in places}
     read = partial(_read_versions, top, data)
