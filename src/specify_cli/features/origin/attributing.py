@@ -112,11 +112,16 @@ def drop_given(
         digest = digests[at]
         return [(edit.of_file, digest) for edit in by if _has(ADDED, digest, [edit], lines)]
 
-    given = Counter(key for at, by in {**writers, **found}.items() for key in name(at, by))
+    sought = {digests[at] for at, by in found.items() if by}
+    added = patches.count_added(sought)
+    given = Counter(
+        key
+        for at, by in {**writers, **found}.items()
+        if digests[at] in sought
+        for key in name(at, by)
+    )
     return {
-        at: by
-        for at, by in found.items()
-        if all(given[key] <= patches.times_added[key] for key in name(at, by))
+        at: by for at, by in found.items() if all(given[key] <= added[key] for key in name(at, by))
     }
 
 
@@ -212,18 +217,19 @@ def _follow_commits(
         return max(candidates, key=lambda one: len(one[0]), default=(set(), ()))
 
     while True:
+        every = {at: find_candidates(at) for at in file.changed if not writers[at]}
+        left = {at: told for at, told in every.items() if told[0]}
+        sought = {digests[at] for at in left}
+        # Only an equal line can be the same line of a patch.
         used = Counter(
             place
-            for at in range(len(digests))
-            if writers[at]
+            for at, digest in enumerate(digests)
+            if writers[at] and digest in sought
             for place in find_places(at, at - 1) | find_places(at, at + 1)
         )
-        left = {at: find_candidates(at) for at in file.changed if not writers[at]}
         used.update(place for places, _ in left.values() for place in places)
         writer_of = {
-            at: by
-            for at, (places, by) in left.items()
-            if places and all(used[place] == 1 for place in places)
+            at: by for at, (places, by) in left.items() if all(used[place] == 1 for place in places)
         }
         if not writer_of:
             return
@@ -275,7 +281,7 @@ def _tell_as_new(edit: Edit, moved: Collection[str]) -> list[list[LineMark]]:
     """Return the hunks of an edit as if it had added the moved lines alone."""
     rest = [[line for line in hunk if line.mark != REMOVED] for hunk in edit.hunks]
     return [
-        [line if line.digest in moved else line._replace(mark=KEPT) for line in hunk]
+        [LineMark(mark if digest in moved else KEPT, digest) for mark, digest in hunk]
         for hunk in rest
     ]
 

@@ -14,7 +14,7 @@ from doctrine.text import get_object, say, say_member
 from specify_cli.libraries.story.summary import Summary
 from specify_cli.libraries.story.words import describe_work
 from specify_cli.record.findings import ERROR, RecordReport
-from specify_cli.record.reading.done_note import CheckState, judge_tests, list_unseen_changes
+from specify_cli.record.reading.done_note import CheckState, RemarkSources
 from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.printed_context import is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
@@ -94,6 +94,9 @@ def describe_writer(
     actor, session = get_object(started, "actor"), get_object(started, "session")
     rules = _find_rules(started, lines)
     called = "\n".join(entry.about for entry in entries if entry.kind == "tool_call")
+    sources = RemarkSources(commands)
+    for at, entry in enumerate(entries):
+        sources.take(at, entry)
     errors = [item.code for item in report.findings if item.severity == ERROR]
     return Writer(
         invocation_id,
@@ -110,9 +113,9 @@ def describe_writer(
         say_member(started, "mode_of_work"),
         tuple(uri for uri, is_shown in rules.items() if is_shown),
         tuple(uri for uri in rules if uri in called),
-        judge_tests(lines, commands),
+        sources.judge_tests(),
         tuple(approvals),
-        list_unseen_changes(lines),
+        sources.list_unseen(),
         tuple(dict.fromkeys(_list_refused(entries))),
         summary,
         judge_proof(record, report),

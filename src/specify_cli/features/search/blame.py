@@ -126,6 +126,8 @@ def _match_between(
     names, places = named.every, list_between(digests)
     often = Counter(key for key, _ in places)
     for key, row in places:
+        if key[1] not in patches.added:
+            continue
         left = [at for at in row if at in changed and not writers[at] and lines[at].strip()]
         if not left or often[key] > 1:
             continue
@@ -146,11 +148,11 @@ def _match_between(
 def _drop_equal(writers: list[tuple[Edit, ...]], digests: Sequence[str]) -> None:
     """Take the edits from equal lines in a row, unless they wrote those around too: nothing tells
     which of them came."""
-    before = [tuple(edit.invocation_id for edit in edits) for edits in writers]
+    before = writers[:]
     for _, group in groupby(range(len(digests)), key=digests.__getitem__):
         equal = list(group)
-        around = before[max(0, equal[0] - 1) : equal[-1] + 2]
-        if len(equal) > 1 and len(set(around)) > 1:
+        around = before[max(0, equal[0] - 1) : equal[-1] + 2] if len(equal) > 1 else ()
+        if len({tuple(edit.invocation_id for edit in edits) for edits in around}) > 1:
             for at in equal:
                 writers[at] = ()
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -54,6 +55,10 @@ class Claim(NamedTuple):
     sure: bool
 
 
+# The claims to the lines of a stretch, by their numbers in it.
+_Claims = list[tuple[int, Claim]]
+
+
 class _View:
     """A stretch of lines that patches are laid at: the file, or what stood there before a later
     patch.
@@ -69,14 +74,28 @@ class _View:
         self.lines = list(lines)
         self.digests = [digest for digest, _, _ in self.lines]
         self.words = [words for _, words, _ in self.lines]
-        # how many lines before each hold enough words
-        self.told = [0, *accumulate(words >= _ENOUGH for words in self.words)]
         self.at = [at for _, _, at in self.lines]
         self.until = until
-        self.places: dict[str, list[int]] = defaultdict(list)
-        for place, digest in enumerate(self.digests):
-            self.places[digest].append(place)
         self.is_file, self.is_whole = until == _NOW, is_whole
+
+    @cached_property
+    def told(self) -> list[int]:
+        """How many lines before each hold enough words."""
+        return [0, *accumulate(words >= _ENOUGH for words in self.words)]
+
+    @cached_property
+    def places(self) -> Mapping[str, list[int]]:
+        """Where each line stands."""
+        places: dict[str, list[int]] = defaultdict(list)
+        for place, digest in enumerate(self.digests):
+            places[digest].append(place)
+        return places
+
+    @property
+    def content(self) -> Hashable:
+        """All that decides how patches are laid at it: views with the same are alike."""
+        in_file = tuple(at >= 0 for at in self.at)
+        return self.until, self.is_whole, tuple(self.digests), tuple(self.words), in_file
 
     def is_alone(self, at: int) -> bool:
         """Return whether a line stands nowhere else in the file, and holds enough text to tell."""
@@ -99,22 +118,38 @@ def lay_patches(
 ) -> list[list[Claim]]:
     """Return for each line of a file the claims of the patches that are laid at it, and at what
     stood there before others; `digests` are those of the lines, and `names` those of the file."""
-    words = (len(_WORD.findall(line)) for line in lines)
+    words = map(_count_words, lines)
     view = _View(zip(digests, words, range(len(lines)), strict=True), _NOW, is_whole=True)
     own = {number for name in names for number in patches.of_path.get(name, ())}
     claims: list[list[Claim]] = [[] for _ in lines]
     laid: list[_Laid] = []
+    hunks: list[tuple[Hunk, int, int, int]]
+    # Versions of a file have most of their views in common, so those of one are kept for the next.
+    if patches.laid_for != own:
+        patches.laid_for, patches.laid = own, {}
     for number in range(_MAX_VIEWS):
-        laid += _lay_hunks(patches, own, view, claims)
+        content = view.content
+        if content not in patches.laid:
+            found: _Claims = []
+            patches.laid[content] = found, [*_lay_hunks(patches, own, view, found)]
+        found, hunks = patches.laid[content]
+        for place, claim in found:
+            claims[view.at[place]].append(claim)
+        laid += [_Laid(*hunk, view) for hunk in hunks]
         if number == len(laid):
             break
         view = _undo(laid[number])
     return claims
 
 
+@lru_cache(maxsize=1 << 14)
+def _count_words(line: str) -> int:
+    return len(_WORD.findall(line))
+
+
 def _lay_hunks(
-    patches: Patches, own: set[int], view: _View, claims: list[list[Claim]]
-) -> Iterator[_Laid]:
+    patches: Patches, own: set[int], view: _View, claims: _Claims
+) -> Iterator[tuple[Hunk, int, int, int]]:
     """Lay hunks, the newest first, at a view; yield where what stood before is looked for. `own`
     are the numbers of those of this file.
 
@@ -134,13 +169,11 @@ def _lay_hunks(
                 continue
             if last - first + 1 == len(hunk.digests):
                 covered.update(dict.fromkeys(beside[1:-1], order))
-            yield _Laid(hunk, first, last, shift, view)
+            yield hunk, first, last, shift
 
 
-def _find_places(
-    patches: Patches, view: _View, own: set[int]
-) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield where hunks that are old enough may be laid at a view: the number of the hunk, a line
+def _find_places(patches: Patches, view: _View, own: set[int]) -> list[tuple[int, int, list[int]]]:
+    """Return where hunks that are old enough may be laid at a view: the number of the hunk, a line
     of it, and the lines of the view that are alike. What this leaves out tells nothing."""
     # The hunks of the edits that came before, in `hunks`.
     first = len(patches.hunks) - bisect_left(patches.orders, view.until)
@@ -152,25 +185,29 @@ def _find_places(
     for row, at in list_rows(view.digests, size) if size > 1 else ():
         at_rows[row].append(at)
     rows = patches.list_rows(size) if at_rows else {}
+    found: list[tuple[int, int, list[int]]] = []
     for row in rows.keys() & at_rows.keys():
         if len(at_rows[row]) <= COMMON:
-            yield from ((*place, at_rows[row]) for place in _select(rows[row], asked))
+            found += [(*place, at_rows[row]) for place in _select(rows[row], asked)]
     if view.is_whole:
         whole = patches.whole.get(tuple(view.digests), [])
-        yield from ((*place, [0]) for place in _select(whole, asked))
+        found += [(*place, [0]) for place in _select(whole, asked)]
     for at, digest in enumerate(view.digests if view.is_file else ()):
         if digest in patches.added and view.is_alone(at):
-            yield from ((*place, [at]) for place in _select(patches.added[digest], own))
+            found += [(*place, [at]) for place in _select(patches.added[digest], own)]
+    return found
 
 
-def _select(places: Sequence[tuple[int, int]], numbers: Set[int]) -> Iterator[tuple[int, int]]:
-    """Yield the places in hunks of these numbers. What stands in each of many files is asked for
+def _select(places: Sequence[tuple[int, int]], numbers: Set[int]) -> Sequence[tuple[int, int]]:
+    """Return the places in hunks of these numbers. What stands in each of many files is asked for
     with each, so that not all of its places are looked at."""
     if len(places) <= len(numbers):
-        yield from (place for place in places if place[0] in numbers)
-        return
-    for number in numbers:
-        yield from places[bisect_left(places, (number,)) : bisect_left(places, (number + 1,))]
+        return [place for place in places if place[0] in numbers]
+    return [
+        place
+        for number in numbers
+        for place in places[bisect_left(places, (number,)) : bisect_left(places, (number + 1,))]
+    ]
 
 
 def _claim_lines(
@@ -178,7 +215,7 @@ def _claim_lines(
     starts: Iterable[tuple[int, int]],
     rare: Set[str] | None,
     view: _View,
-    claims: list[list[Claim]],
+    claims: _Claims,
 ) -> Iterator[tuple[int, int, int]]:
     """Claim every line at which this hunk, as it left the file, can be laid; yield the first and
     the last of its lines that are there, and how far away, where enough of them are.
@@ -225,7 +262,7 @@ def _claim_lines(
                 # else
                 continue
             if is_told or is_made or (named and alone and _is_near(hunk, view, place + shift)):
-                claims[view.at[place + shift]].append(Claim(score, hunk.edit, sure))
+                claims.append((place + shift, Claim(score, hunk.edit, sure)))
         if is_told:
             yield first, last, shift
 

@@ -8,10 +8,10 @@ patches.find_pairs(edit, one, two)    # where its invocation added two lines bes
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from specify_cli.features.search.edits import Edit, Order
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
@@ -66,6 +66,9 @@ class Patches:
         self._rows: dict[int, dict[tuple[str, ...], list[_Place]]] = {}
         self._between: dict[str, dict[tuple[str, str], list[tuple[Edit, int, int]]]] = {}
         self._pairs: dict[tuple[str, str], dict[tuple[str, str], list[AddedLine]]] = {}
+        # For the hunks of one file: what `laying` found at stretches of lines, by their content.
+        self.laid_for: Set[int] = frozenset()
+        self.laid: dict[Hashable, Any] = {}
         self.whole: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
         self.added: dict[str, list[_Place]] = defaultdict(list)
         self.removed: dict[str, dict[str, list[Order]]] = {}
@@ -80,13 +83,13 @@ class Patches:
                     by_path = self.removed.setdefault(digest, {})
                     by_path.setdefault(hunk.edit.path, []).append(hunk.edit.order)
 
-    @cached_property
-    def times_added(self) -> Counter[tuple[tuple[str, str], str]]:
-        """How often each invocation added a line to a file, by both and the line's digest."""
+    def count_added(self, digests: Iterable[str]) -> Counter[tuple[tuple[str, str], str]]:
+        """Return how often each invocation added these lines to a file, by both and the line's
+        digest."""
         return Counter(
             (self.hunks[number].edit.of_file, digest)
-            for digest, places in self.added.items()
-            for number, _ in places
+            for digest in digests
+            for number, _ in self.added.get(digest, ())
         )
 
     @cached_property

@@ -244,6 +244,10 @@ class RemarkSources:
         state = check.shows if check.shows in known else "not run" if is_sure else NOT_KNOWN
         return CheckState(state, _cut(check.entry.about), (last.seq, check.seq))
 
+    def list_unseen(self) -> tuple[str, ...]:
+        """Return what `list_unseen_changes` returns, of the entries taken."""
+        return tuple(dict.fromkeys(say(gap.fields.get("what")) for gap in self.gaps))
+
     def find_standing_failure(self, since: int) -> _Check | None:
         """Return the last test run after a place that failed, and that none which passed later
         answers for.
@@ -305,7 +309,7 @@ def _show(lines: Sequence[Fields], commands: Sequence[str]) -> RemarkSources:
 def list_unseen_changes(lines: Sequence[Fields]) -> tuple[str, ...]:
     """Return what changed while no tool ran, as the gaps of a record name it, but for what changed
     in a call that a transcript reported later."""
-    return tuple(dict.fromkeys(say(gap.fields.get("what")) for gap in _show(lines, ()).gaps))
+    return _show(lines, ()).list_unseen()
 
 
 def _iter_remarks(sources: RemarkSources) -> Iterator[Remark]:
