@@ -68,7 +68,7 @@ from specify_cli.project.config import Project
 from specify_cli.project.root import place_below
 from specify_cli.record import layout
 from specify_cli.record.reading.patch_lines import MAX_LINES, REMOVED
-from specify_cli.record.reading.timeline import make_timeline
+from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.views import fields_of, number_lines
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
@@ -423,35 +423,33 @@ def read_writer(index: SearchIndex, place: Place, reading: Reading = Reading()) 
     commands = reading.commands
     if commands is None:
         commands = read_test_commands(project.root, record.started)
-    annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
     report = verify_place(project, place)
     # Once: a program is started for each signature.
     approved_by = list(judge_approvals(list(record.entries), reading.signers))
     approvals = tuple(_list_approvals(approved_by, reading))
-    numbered = number_lines(fields_of(record), annexes)
-    story = tell_story(numbered, commands, os.path.realpath(project.root))
+    numbered = number_lines(fields_of(record), annex_events(project.root, place.invocation_id))
+    timeline = make_timeline(numbered)
+    story = tell_story(numbered, commands, os.path.realpath(project.root), timeline)
     proven = {
         item.fields.get("seq") for item, by in zip(approved_by, approvals, strict=True) if by.signed
     }
-    story = _tell_checked(story, numbered, proven)
+    summary = summarize_story(_tell_checked(story, timeline, proven))
     writer = describe_writer(
-        place.invocation_id, record, annexes, commands, report, approvals, summarize_story(story)
+        place.invocation_id, record, numbered, timeline, commands, report, approvals, summary
     )
     if writer.tests.state != "not run":
         return writer
     return writer._replace(tests=find_tests(index, numbered, writer, commands))
 
 
-def _tell_checked(
-    story: Story, lines: Sequence[Mapping[str, object]], proven: Collection[object]
-) -> Story:
+def _tell_checked(story: Story, timeline: Sequence[Entry], proven: Collection[object]) -> Story:
     """Return a story that says of each approval which a trusted key signed (`proven` are the
     numbers of their lines) that it did: a story itself checks no signature."""
     if not proven:
         return story
     worth: dict[tuple[int, ...], tuple[str, str]] = {
         (entry.seq,): (name_event(entry), name_event(entry._replace(status=f"approval {_CHECKED}")))
-        for entry in make_timeline(lines)
+        for entry in timeline
         if entry.kind == "approval" and entry.seq in proven
     }
     # Which call it was for stands behind it.

@@ -1,7 +1,10 @@
 """Tell what a record says of the invocation behind some lines: who asked, who did it, under which
 rules, how it was tested, approved and proven. [pure]
 
-    writer = describe_writer(invocation_id, record, annexes, commands, report, approvals, summary)
+    timeline = make_timeline(lines)
+    writer = describe_writer(
+        invocation_id, record, lines, timeline, commands, report, approvals, summary
+    )
     print(writer.request, writer.tests.state)
 """
 
@@ -17,9 +20,9 @@ from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.reading.done_note import CheckState, RemarkSources
 from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.printed_context import is_in_front
-from specify_cli.record.reading.timeline import Entry, make_timeline
+from specify_cli.record.reading.timeline import Entry
 from specify_cli.record.reading.usage import find_model
-from specify_cli.record.reading.views import fields_of, list_objects, number_lines
+from specify_cli.record.reading.views import list_objects
 from specify_cli.record.record import Record, is_stand_in
 from specify_cli.record.seal import is_imported
 
@@ -81,21 +84,21 @@ class Writer(NamedTuple):
 def describe_writer(
     invocation_id: str,
     record: Record,
-    annexes: Sequence[Mapping[str, object]],
+    lines: Sequence[Mapping[str, object]],
+    timeline: Sequence[Entry],
     commands: Sequence[str],
     report: RecordReport,
     approvals: Sequence[ApprovedBy],
     summary: Summary,
 ) -> Writer:
-    """Return what a record says of its invocation; `commands` are the test commands that count."""
+    """Return what a record says of its invocation. `lines` are the fields of the record and its
+    annexes, `timeline` is theirs, and `commands` are the test commands that count."""
     started, completed = record.started, record.completed or {}
-    lines = number_lines(fields_of(record), annexes)
-    entries = make_timeline(lines)
     actor, session = get_object(started, "actor"), get_object(started, "session")
     rules = _find_rules(started, lines)
-    called = "\n".join(entry.about for entry in entries if entry.kind == "tool_call")
+    called = "\n".join(entry.about for entry in timeline if entry.kind == "tool_call")
     sources = RemarkSources(commands)
-    for at, entry in enumerate(entries):
+    for at, entry in enumerate(timeline):
         sources.take(at, entry)
     errors = [item.code for item in report.findings if item.severity == ERROR]
     return Writer(
@@ -116,7 +119,7 @@ def describe_writer(
         sources.judge_tests(),
         tuple(approvals),
         sources.list_unseen(),
-        tuple(dict.fromkeys(_list_refused(entries))),
+        tuple(dict.fromkeys(_list_refused(timeline))),
         summary,
         judge_proof(record, report),
         sum(map(is_stand_in, lines)),

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import groupby
+from operator import eq
 
 from specify_cli.features.search.edits import Came, Edit, Names, Removals, digest_lines
 from specify_cli.features.search.laying import Claim, lay_patches
@@ -91,16 +92,14 @@ def find_writers(
         for cut in patches.cuts
         if cut.path in named.own or (cut.path in names and cut.order in standing)
     ]
-    return [
-        ()
+    for at, edits in enumerate(writers if cuts else ()):
         if any(
             named.allow(cut, came.get(at)) and _may_have_come_with(cut, edit, names)
             for edit in edits
             for cut in cuts
-        )
-        else edits
-        for at, edits in enumerate(writers)
-    ]
+        ):
+            writers[at] = ()
+    return writers
 
 
 def _may_have_come_with(cut: Edit, edit: Edit, names: Set[str]) -> bool:
@@ -148,6 +147,8 @@ def _match_between(
 def _drop_equal(writers: list[tuple[Edit, ...]], digests: Sequence[str]) -> None:
     """Take the edits from equal lines in a row, unless they wrote those around too: nothing tells
     which of them came."""
+    if not any(map(eq, digests, digests[1:])):
+        return
     before = writers[:]
     for _, group in groupby(range(len(digests)), key=digests.__getitem__):
         equal = list(group)

@@ -19,6 +19,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -473,21 +475,15 @@ class SearchIndex:
                 )
                 if other is not None and other not in seen:
                     waiting.append(other)
-        yield from filter(None, (self._find_patch(*place) for place in sorted(places)))
-
-    def _find_patch(self, record: int, start: int) -> tuple[Place, dict[str, object]] | None:
-        """Return the patch at a byte of a record, and where that lies; None where none stands
-        there now."""
-        row = self._base.execute(
-            "SELECT folder, name, invocation_id FROM record WHERE id = ?", (record,)
-        ).fetchone()
-        if row is None:
-            return None
-        place = self._locate(*row)
-        fields = self.read_line(place, start)
-        if fields is None or fields.get("event") != "patch_apply":
-            return None
-        return place, fields
+        for record, starts in groupby(sorted(places), itemgetter(0)):
+            row = self._base.execute(
+                "SELECT folder, name, invocation_id FROM record WHERE id = ?", (record,)
+            ).fetchone()
+            place = row and self._locate(*row)
+            for _, start in starts if row else ():
+                fields = self.read_line(place, start)
+                if fields is not None and fields.get("event") == "patch_apply":
+                    yield place, fields
 
     def describe_limits(self) -> list[str]:
         """Return what no search finds, as sentences."""

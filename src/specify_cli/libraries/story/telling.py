@@ -75,12 +75,18 @@ _AGENT_LENGTH = 40
 _MOST_ASKING = 100
 
 
-def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = "") -> Story:
+def tell_story(
+    lines: Sequence[Line],
+    commands: Sequence[str] = (),
+    root: str = "",
+    timeline: Sequence[Entry] | None = None,
+) -> Story:
     """Return the story of a record and its annexes.
 
     `lines` are the fields of the record's lines, each with its seq, then those of its annexes (see
     `number_lines`). `commands` are the charter's test commands. `root` is the project's folder, for
-    records that do not show it themselves. An open record has the outcome `open` and no duration.
+    records that do not show it themselves, and `timeline` that of the lines, where it was made. An
+    open record has the outcome `open` and no duration.
     Every part cites the seqs of its lines.
     """
     started: Line = next((line for line in lines if line.get("event") == "started"), {})
@@ -92,7 +98,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     closing_line: Line = {}
     response: Line = {}
     # Each look at an entry of a long record reads its lines again, so there is only one walk.
-    for place, entry in enumerate(make_timeline(lines)):
+    for place, entry in enumerate(make_timeline(lines) if timeline is None else timeline):
         telling.take(place, entry)
         sources.take(place, entry)
         if entry.kind == "completed":
