@@ -104,7 +104,8 @@ def drop_given(
 ) -> EditsByLine:
     """Return which of some more writers `found` can be told: a line that an invocation added to a
     file is given once, so another one of the same content is somebody else's."""
-
+    if not any(found.values()):
+        return found
     digests = digest_lines(file.lines)
     lines: _LinesOf = {}
 
@@ -112,16 +113,11 @@ def drop_given(
         digest = digests[at]
         return [(edit.of_file, digest) for edit in by if _has(ADDED, digest, [edit], lines)]
 
-    sought = {digests[at] for at, by in found.items() if by}
-    added = patches.count_added(sought)
-    given = Counter(
-        key
-        for at, by in {**writers, **found}.items()
-        if digests[at] in sought
-        for key in name(at, by)
-    )
+    given = Counter(key for at, by in {**writers, **found}.items() for key in name(at, by))
     return {
-        at: by for at, by in found.items() if all(given[key] <= added[key] for key in name(at, by))
+        at: by
+        for at, by in found.items()
+        if all(given[key] <= patches.times_added[key] for key in name(at, by))
     }
 
 
@@ -217,9 +213,8 @@ def _follow_commits(
         return max(candidates, key=lambda one: len(one[0]), default=(set(), ()))
 
     while True:
-        every = {at: find_candidates(at) for at in file.changed if not writers[at]}
-        left = {at: told for at, told in every.items() if told[0]}
-        sought = {digests[at] for at in left}
+        left = {at: find_candidates(at) for at in file.changed if not writers[at]}
+        sought = {digests[at] for at, (places, _) in left.items() if places}
         # Only an equal line can be the same line of a patch.
         used = Counter(
             place
@@ -229,7 +224,9 @@ def _follow_commits(
         )
         used.update(place for places, _ in left.values() for place in places)
         writer_of = {
-            at: by for at, (places, by) in left.items() if all(used[place] == 1 for place in places)
+            at: by
+            for at, (places, by) in left.items()
+            if places and all(used[place] == 1 for place in places)
         }
         if not writer_of:
             return
@@ -272,18 +269,21 @@ def _match_moved(
     ]
     if not can_be:
         return {}
-    patches = Patches(edit._replace(hunks=_tell_as_new(edit, moved)) for edit, moved in moves)
+    patches = Patches(
+        edit._replace(
+            hunks=[
+                [
+                    LineMark(line.mark if line.digest in moved else KEPT, line.digest)
+                    for line in hunk
+                    if line.mark != REMOVED
+                ]
+                for hunk in edit.hunks
+            ]
+        )
+        for edit, moved in moves
+    )
     found = find_writers(file.lines, named, patches, file.came)
     return {at: found[at] for at in can_be if found[at]}
-
-
-def _tell_as_new(edit: Edit, moved: Collection[str]) -> list[list[LineMark]]:
-    """Return the hunks of an edit as if it had added the moved lines alone."""
-    rest = [[line for line in hunk if line.mark != REMOVED] for hunk in edit.hunks]
-    return [
-        [LineMark(mark if digest in moved else KEPT, digest) for mark, digest in hunk]
-        for hunk in rest
-    ]
 
 
 def _fill_blanks(file: ChangedFile, writers: EditsByLine) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
@@ -281,10 +281,7 @@ def _trace_file(
         for at in (file.changed if patches else ())
         if len(writers[at]) != 1 and at in file.commits
     }
-
-    def ask(names: list[str]) -> dict[str, bytes | None]:
-        return blobs | read_blobs(top, (name for name in names if name not in blobs))
-
+    ask = partial(read_blobs, top)
     writers |= find_in_versions(file.lines, came_in, ask, file.came, patches, writers)
     stretches = join_lines(file, dict(drop_later(file, writers)))
     open_lines = sum(part.size for part in stretches if part.is_unknown)

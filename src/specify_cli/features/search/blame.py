@@ -15,7 +15,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import groupby
-from operator import eq
 
 from specify_cli.features.search.edits import Came, Edit, Names, Removals, digest_lines
 from specify_cli.features.search.laying import Claim, lay_patches
@@ -24,10 +23,15 @@ from specify_cli.record.ids import rfc3339
 
 # How git is asked who wrote a line: no list of a user, or of a branch, leaves out commits.
 BLAME = ("blame", "--porcelain", "--no-textconv", "--ignore-revs-file=")
-# What that tells of a line: its commit, its number there and at the end, and what was not told of
-# the commit before. To tell all of it with each line takes git longer than to find it.
-_BLAMED = re.compile(rb"^([0-9a-f]{40,64}) ([0-9]+) ([0-9]+).*\n((?:[^\t\n].*\n)*)\t", re.M)
-_DETAIL = re.compile(rb"^(author-time|committer-time|filename) (.+)$", re.M)
+# What that tells of a line: its commit, its number there and at the end; and only once of each
+# commit the times of author and committer, and the path. To tell all of it with each line takes git
+# longer than to find it.
+_BLAMED = re.compile(
+    rb"^([0-9a-f]{40,64}) ([0-9]+) ([0-9]+).*\n"
+    rb"(?:author .*\n.*\nauthor-time (.*)\n.*\n.*\n.*\ncommitter-time (.*)\n)?"
+    rb"(?:[^\t\n].*\n)*?(?:filename (.+)\n)?\t",
+    re.M,
+)
 
 
 def read_blame(blamed: bytes) -> tuple[dict[int, tuple[str, str, int]], dict[int, Came]]:
@@ -35,17 +39,15 @@ def read_blame(blamed: bytes) -> tuple[dict[int, tuple[str, str, int]], dict[int
     path and number there; and when it came, up to the end of these seconds. No commit has only
     zeros."""
     told, came = dict[int, tuple[str, str, int]](), dict[int, Came]()
-    details: dict[bytes, dict[bytes, bytes]] = {}
-    commits: dict[bytes, tuple[str, str, Came]] = {}
-    for sha, then, now, more in _BLAMED.findall(blamed):
-        if more:
-            known = details.setdefault(sha, {})
-            known.update(_DETAIL.findall(more))
-            ends = (int(known[name]) * 1000 + 999 for name in (b"author-time", b"committer-time"))
-            path = known[b"filename"].decode("utf-8", "surrogateescape")
-            commits[sha] = sha.decode(), path, Came(*map(rfc3339, ends))
-        commit, path, came[int(now) - 1] = commits[sha]
-        told[int(now) - 1] = commit, path, int(then) - 1
+    times, paths = dict[bytes, Came](), dict[bytes, str]()
+    for sha, then, now, written, committed, path in _BLAMED.findall(blamed):
+        if written:
+            ends = (int(seconds) * 1000 + 999 for seconds in (written, committed))
+            times[sha] = Came(*map(rfc3339, ends))
+        if path:
+            paths[sha] = path.decode("utf-8", "surrogateescape")
+        came[int(now) - 1] = times[sha]
+        told[int(now) - 1] = sha.decode(), paths[sha], int(then) - 1
     return told, came
 
 
@@ -147,8 +149,6 @@ def _match_between(
 def _drop_equal(writers: list[tuple[Edit, ...]], digests: Sequence[str]) -> None:
     """Take the edits from equal lines in a row, unless they wrote those around too: nothing tells
     which of them came."""
-    if not any(map(eq, digests, digests[1:])):
-        return
     before = writers[:]
     for _, group in groupby(range(len(digests)), key=digests.__getitem__):
         equal = list(group)

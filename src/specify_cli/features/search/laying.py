@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
 from operator import itemgetter
@@ -91,12 +91,6 @@ class _View:
             places[digest].append(place)
         return places
 
-    @property
-    def content(self) -> Hashable:
-        """All that decides how patches are laid at it: views with the same are alike."""
-        in_file = tuple(at >= 0 for at in self.at)
-        return self.until, self.is_whole, tuple(self.digests), tuple(self.words), in_file
-
     def is_alone(self, at: int) -> bool:
         """Return whether a line stands nowhere else in the file, and holds enough text to tell."""
         is_one = self.is_file and len(self.places[self.digests[at]]) == 1
@@ -110,7 +104,6 @@ class _Laid(NamedTuple):
     first: int
     last: int
     shift: int
-    view: _View
 
 
 def lay_patches(
@@ -122,23 +115,23 @@ def lay_patches(
     view = _View(zip(digests, words, range(len(lines)), strict=True), _NOW, is_whole=True)
     own = {number for name in names for number in patches.of_path.get(name, ())}
     claims: list[list[Claim]] = [[] for _ in lines]
-    laid: list[_Laid] = []
-    hunks: list[tuple[Hunk, int, int, int]]
+    laid: list[tuple[_Laid, _View]] = []
     # Versions of a file have most of their views in common, so those of one are kept for the next.
     if patches.laid_for != own:
         patches.laid_for, patches.laid = own, {}
     for number in range(_MAX_VIEWS):
-        content = view.content
+        in_file = (at >= 0 for at in view.at)
+        content = view.until, view.is_whole, *view.digests, *view.words, *in_file
         if content not in patches.laid:
             found: _Claims = []
             patches.laid[content] = found, [*_lay_hunks(patches, own, view, found)]
         found, hunks = patches.laid[content]
         for place, claim in found:
             claims[view.at[place]].append(claim)
-        laid += [_Laid(*hunk, view) for hunk in hunks]
+        laid += [(hunk, view) for hunk in hunks]
         if number == len(laid):
             break
-        view = _undo(laid[number])
+        view = _undo(*laid[number])
     return claims
 
 
@@ -147,9 +140,7 @@ def _count_words(line: str) -> int:
     return len(_WORD.findall(line))
 
 
-def _lay_hunks(
-    patches: Patches, own: set[int], view: _View, claims: _Claims
-) -> Iterator[tuple[Hunk, int, int, int]]:
+def _lay_hunks(patches: Patches, own: set[int], view: _View, claims: _Claims) -> Iterator[_Laid]:
     """Lay hunks, the newest first, at a view; yield where what stood before is looked for. `own`
     are the numbers of those of this file.
 
@@ -169,7 +160,7 @@ def _lay_hunks(
                 continue
             if last - first + 1 == len(hunk.digests):
                 covered.update(dict.fromkeys(beside[1:-1], order))
-            yield hunk, first, last, shift
+            yield _Laid(hunk, first, last, shift)
 
 
 def _find_places(patches: Patches, view: _View, own: set[int]) -> list[tuple[int, int, list[int]]]:
@@ -330,9 +321,9 @@ def _extend(after: Sequence[str], digests: Sequence[str], start: int, at: int) -
     return first, last
 
 
-def _undo(laid: _Laid) -> _View:
+def _undo(laid: _Laid, view: _View) -> _View:
     """Return the lines around a laid hunk as they were before it."""
-    hunk, first, last, shift, view = laid
+    hunk, first, last, shift = laid
     begin, end = first + shift, last + shift + 1
     lines = view.lines[max(0, begin - _AROUND) : begin]
     # A line that went and came again in one patch was moved: what stood there before is the same

@@ -83,13 +83,13 @@ class Patches:
                     by_path = self.removed.setdefault(digest, {})
                     by_path.setdefault(hunk.edit.path, []).append(hunk.edit.order)
 
-    def count_added(self, digests: Iterable[str]) -> Counter[tuple[tuple[str, str], str]]:
-        """Return how often each invocation added these lines to a file, by both and the line's
-        digest."""
+    @cached_property
+    def times_added(self) -> Counter[tuple[tuple[str, str], str]]:
+        """How often each invocation added a line to a file, by both and the line's digest."""
         return Counter(
             (self.hunks[number].edit.of_file, digest)
-            for digest in digests
-            for number, _ in self.added.get(digest, ())
+            for digest, places in self.added.items()
+            for number, _ in places
         )
 
     @cached_property

@@ -102,11 +102,12 @@ def read_lines_member(value: object) -> list[list[LineMark]]:
     hunks = []
     for part in value.split(",") if isinstance(value, str) else []:
         size = _DIGITS + 1
-        starts = range(0, len(part) - size + 1, size)
-        marks = part[: len(starts) * size : size]
-        if {*marks} <= {KEPT, ADDED, REMOVED}:
-            digests = [part[at + 1 : at + size] for at in starts]
-            hunks.append([*map(LineMark, marks, digests)])
+        hunk = [
+            LineMark(part[at], part[at + 1 : at + size])
+            for at in range(0, len(part) - size + 1, size)
+        ]
+        if all(line.mark in (KEPT, ADDED, REMOVED) for line in hunk):
+            hunks.append(hunk)
     return hunks
 
 
