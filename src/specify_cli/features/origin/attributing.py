@@ -241,6 +241,7 @@ def _match_moved(
     digests = digest_lines(file.lines)
     sought = {digests[at] for at in left}
     moves: list[tuple[Edit, set[str]]] = []
+    new = set[str]()
     taken: set[tuple[str, str]] = set()
     took = {
         order
@@ -252,22 +253,16 @@ def _match_moved(
     for edit in (one for one in patches.edits if one.order in took):
         lines = [line for hunk in edit.hunks for line in hunk]
         moved = {line.digest for line in lines if line.mark == REMOVED} & sought
-        if moved and any(line.mark == ADDED and line.digest in moved for line in lines):
+        if any(line.mark == ADDED and line.digest in moved for line in lines):
             before = [line for line in lines if line.mark != ADDED]
             pairs = pairwise(before)
             taken.update((one.digest, two.digest) for one, two in pairs if one.mark != two.mark)
             moves.append((edit, moved))
+            new |= moved
     around = [*pairwise(["", *digests, ""])]
     # Where a line stands beside what it was taken from, the move was taken back.
-    can_be = [
-        at
-        for at in left
-        if taken.isdisjoint(around[at : at + 2])
-        and any(
-            digests[at] in moved and named.allow(edit, file.came.get(at)) for edit, moved in moves
-        )
-    ]
-    if not can_be:
+    left = [at for at in left if digests[at] in new and taken.isdisjoint(around[at : at + 2])]
+    if not left:
         return {}
     patches = Patches(
         edit._replace(
@@ -283,7 +278,7 @@ def _match_moved(
         for edit, moved in moves
     )
     found = find_writers(file.lines, named, patches, file.came)
-    return {at: found[at] for at in can_be if found[at]}
+    return {at: found[at] for at in left if found[at]}
 
 
 def _fill_blanks(file: ChangedFile, writers: EditsByLine) -> None:

@@ -35,10 +35,8 @@ def list_touched(member: object) -> list[str]:
     return _TOUCHED.findall(member) if isinstance(member, str) else []
 
 
-@lru_cache(maxsize=1 << 14)
-def digest_line(line: str) -> str:
-    """Return the digest of a line; versions of a file have most of their lines in common."""
-    return patch_lines.digest_line(line)
+# Versions of a file have most of their lines in common.
+digest_line = lru_cache(maxsize=1 << 14)(patch_lines.digest_line)
 
 
 @lru_cache(maxsize=8)

@@ -39,6 +39,7 @@ COMMON = 64
 _MAX_VIEWS = 400
 _AROUND = 8
 _WORD = re.compile(r"\w")
+_count_words = lru_cache(maxsize=1 << 14)(lambda line: len(_WORD.findall(line)))
 _NOW = ("~", 0)  # after every time of RFC 3339
 
 
@@ -74,14 +75,11 @@ class _View:
         self.lines = list(lines)
         self.digests = [digest for digest, _, _ in self.lines]
         self.words = [words for _, words, _ in self.lines]
+        # how many lines before each hold enough words
+        self.told = [0, *accumulate(words >= _ENOUGH for words in self.words)]
         self.at = [at for _, _, at in self.lines]
         self.until = until
         self.is_file, self.is_whole = until == _NOW, is_whole
-
-    @cached_property
-    def told(self) -> list[int]:
-        """How many lines before each hold enough words."""
-        return [0, *accumulate(words >= _ENOUGH for words in self.words)]
 
     @cached_property
     def places(self) -> Mapping[str, list[int]]:
@@ -135,11 +133,6 @@ def lay_patches(
     return claims
 
 
-@lru_cache(maxsize=1 << 14)
-def _count_words(line: str) -> int:
-    return len(_WORD.findall(line))
-
-
 def _lay_hunks(patches: Patches, own: set[int], view: _View, claims: _Claims) -> Iterator[_Laid]:
     """Lay hunks, the newest first, at a view; yield where what stood before is looked for. `own`
     are the numbers of those of this file.
@@ -163,8 +156,10 @@ def _lay_hunks(patches: Patches, own: set[int], view: _View, claims: _Claims) ->
             yield _Laid(hunk, first, last, shift)
 
 
-def _find_places(patches: Patches, view: _View, own: set[int]) -> list[tuple[int, int, list[int]]]:
-    """Return where hunks that are old enough may be laid at a view: the number of the hunk, a line
+def _find_places(
+    patches: Patches, view: _View, own: set[int]
+) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield where hunks that are old enough may be laid at a view: the number of the hunk, a line
     of it, and the lines of the view that are alike. What this leaves out tells nothing."""
     # The hunks of the edits that came before, in `hunks`.
     first = len(patches.hunks) - bisect_left(patches.orders, view.until)
@@ -176,17 +171,15 @@ def _find_places(patches: Patches, view: _View, own: set[int]) -> list[tuple[int
     for row, at in list_rows(view.digests, size) if size > 1 else ():
         at_rows[row].append(at)
     rows = patches.list_rows(size) if at_rows else {}
-    found: list[tuple[int, int, list[int]]] = []
     for row in rows.keys() & at_rows.keys():
         if len(at_rows[row]) <= COMMON:
-            found += [(*place, at_rows[row]) for place in _select(rows[row], asked)]
+            yield from [(*place, at_rows[row]) for place in _select(rows[row], asked)]
     if view.is_whole:
         whole = patches.whole.get(tuple(view.digests), [])
-        found += [(*place, [0]) for place in _select(whole, asked)]
+        yield from [(*place, [0]) for place in _select(whole, asked)]
     for at, digest in enumerate(view.digests if view.is_file else ()):
         if digest in patches.added and view.is_alone(at):
-            found += [(*place, [at]) for place in _select(patches.added[digest], own)]
-    return found
+            yield from [(*place, [at]) for place in _select(patches.added[digest], own)]
 
 
 def _select(places: Sequence[tuple[int, int]], numbers: Set[int]) -> Sequence[tuple[int, int]]:
