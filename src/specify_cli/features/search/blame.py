@@ -42,8 +42,7 @@ def read_blame(blamed: bytes) -> tuple[dict[int, tuple[str, str, int]], dict[int
     times, paths = dict[bytes, Came](), dict[bytes, str]()
     for sha, then, now, written, committed, path in _BLAMED.findall(blamed):
         if written:
-            ends = (int(seconds) * 1000 + 999 for seconds in (written, committed))
-            times[sha] = Came(*map(rfc3339, ends))
+            times[sha] = Came(*(rfc3339(int(end) * 1000 + 999) for end in (written, committed)))
         if path:
             paths[sha] = path.decode("utf-8", "surrogateescape")
         came[int(now) - 1] = times[sha]

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -79,15 +79,10 @@ class _View:
         self.told = [0, *accumulate(words >= _ENOUGH for words in self.words)]
         self.at = [at for _, _, at in self.lines]
         self.until = until
-        self.is_file, self.is_whole = until == _NOW, is_whole
-
-    @cached_property
-    def places(self) -> Mapping[str, list[int]]:
-        """Where each line stands."""
-        places: dict[str, list[int]] = defaultdict(list)
+        self.places: dict[str, list[int]] = defaultdict(list)
         for place, digest in enumerate(self.digests):
-            places[digest].append(place)
-        return places
+            self.places[digest].append(place)
+        self.is_file, self.is_whole = until == _NOW, is_whole
 
     def is_alone(self, at: int) -> bool:
         """Return whether a line stands nowhere else in the file, and holds enough text to tell."""
@@ -111,19 +106,19 @@ def lay_patches(
     stood there before others; `digests` are those of the lines, and `names` those of the file."""
     words = map(_count_words, lines)
     view = _View(zip(digests, words, range(len(lines)), strict=True), _NOW, is_whole=True)
-    own = {number for name in names for number in patches.of_path.get(name, ())}
+    own = frozenset(number for name in names for number in patches.of_path.get(name, ()))
     claims: list[list[Claim]] = [[] for _ in lines]
     laid: list[tuple[_Laid, _View]] = []
     # Versions of a file have most of their views in common, so those of one are kept for the next.
-    if patches.laid_for != own:
-        patches.laid_for, patches.laid = own, {}
+    kept = patches.laid.get(own, {})
+    patches.laid = {own: kept}
     for number in range(_MAX_VIEWS):
         in_file = (at >= 0 for at in view.at)
         content = view.until, view.is_whole, *view.digests, *view.words, *in_file
-        if content not in patches.laid:
+        if content not in kept:
             found: _Claims = []
-            patches.laid[content] = found, [*_lay_hunks(patches, own, view, found)]
-        found, hunks = patches.laid[content]
+            kept[content] = found, [*_lay_hunks(patches, own, view, found)]
+        found, hunks = kept[content]
         for place, claim in found:
             claims[view.at[place]].append(claim)
         laid += [(hunk, view) for hunk in hunks]
@@ -133,7 +128,9 @@ def lay_patches(
     return claims
 
 
-def _lay_hunks(patches: Patches, own: set[int], view: _View, claims: _Claims) -> Iterator[_Laid]:
+def _lay_hunks(
+    patches: Patches, own: frozenset[int], view: _View, claims: _Claims
+) -> Iterator[_Laid]:
     """Lay hunks, the newest first, at a view; yield where what stood before is looked for. `own`
     are the numbers of those of this file.
 
@@ -157,7 +154,7 @@ def _lay_hunks(patches: Patches, own: set[int], view: _View, claims: _Claims) ->
 
 
 def _find_places(
-    patches: Patches, view: _View, own: set[int]
+    patches: Patches, view: _View, own: frozenset[int]
 ) -> Iterator[tuple[int, int, list[int]]]:
     """Yield where hunks that are old enough may be laid at a view: the number of the hunk, a line
     of it, and the lines of the view that are alike. What this leaves out tells nothing."""
@@ -182,16 +179,14 @@ def _find_places(
             yield from [(*place, [at]) for place in _select(patches.added[digest], own)]
 
 
-def _select(places: Sequence[tuple[int, int]], numbers: Set[int]) -> Sequence[tuple[int, int]]:
-    """Return the places in hunks of these numbers. What stands in each of many files is asked for
+def _select(places: Sequence[tuple[int, int]], numbers: Set[int]) -> Iterator[tuple[int, int]]:
+    """Yield the places in hunks of these numbers. What stands in each of many files is asked for
     with each, so that not all of its places are looked at."""
     if len(places) <= len(numbers):
-        return [place for place in places if place[0] in numbers]
-    return [
-        place
-        for number in numbers
-        for place in places[bisect_left(places, (number,)) : bisect_left(places, (number + 1,))]
-    ]
+        yield from [place for place in places if place[0] in numbers]
+        return
+    for number in numbers:
+        yield from places[bisect_left(places, (number,)) : bisect_left(places, (number + 1,))]
 
 
 def _claim_lines(

@@ -8,7 +8,7 @@ patches.find_pairs(edit, one, two)    # where its invocation added two lines bes
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -66,9 +66,8 @@ class Patches:
         self._rows: dict[int, dict[tuple[str, ...], list[_Place]]] = {}
         self._between: dict[str, dict[tuple[str, str], list[tuple[Edit, int, int]]]] = {}
         self._pairs: dict[tuple[str, str], dict[tuple[str, str], list[AddedLine]]] = {}
-        # For the hunks of one file: what `laying` found at stretches of lines, by their content.
-        self.laid_for: Set[int] = frozenset()
-        self.laid: dict[Hashable, Any] = {}
+        # What `laying` found at stretches of lines, by their content, for the hunks of one file.
+        self.laid: dict[Set[int], dict[Any, Any]] = {}
         self.whole: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
         self.added: dict[str, list[_Place]] = defaultdict(list)
         self.removed: dict[str, dict[str, list[Order]]] = {}
