@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from specify_cli.features.search import chains, laying
-from specify_cli.features.search.blame import find_writers
+from specify_cli.features.search.blame import find_writers, read_blame
 from specify_cli.features.search.chains import find_in_versions, find_makers
 from specify_cli.features.search.edits import Came, Edit, Names
 from specify_cli.features.search.patches import Patches
@@ -39,6 +39,35 @@ def test_where_equal_lines_may_be_laid_is_noted_once_a_line_of_the_patch() -> No
     found = laying._find_places(Patches([edit]), view, {0})
 
     assert len(list(found)) == 998
+
+
+def test_of_each_commit_its_times_are_told_once_and_its_path_where_it_changes() -> None:
+    one, two = "1" * 40, "2" * 40
+    times = ["author A", "author-mail <a>", "author-time 1", "author-tz +0000", "committer A"]
+    times += ["committer-mail <a>", "committer-time 2", "committer-tz +0000", "summary filename x"]
+    rows = [f"{one} 5 1 2", *times, f"previous {two} old", "filename a b", "\tfilename c", f"{one} 6 2", "\t"]
+    rows += [f"{two} 1 3 1", *times, "boundary", "filename a", "\ta", f"{one} 1 4 1", "filename c", "\tc", ""]
+    came = Came("1970-01-01T00:00:01.999Z", "1970-01-01T00:00:02.999Z")
+
+    told, times_of = read_blame("\n".join(rows).encode())
+
+    assert told == {0: (one, "a b", 4), 1: (one, "a b", 5), 2: (two, "a", 0), 3: (one, "c", 0)}
+    assert times_of == dict.fromkeys(range(4), came)
+
+
+def test_views_that_are_alike_are_looked_at_once_and_tell_the_same() -> None:
+    """What one version of a file was found to be from is found again in the next, lines further on."""
+    before, after = [f"first line {at}" for at in range(9)], [f"another line {at}" for at in range(9)]
+    edits = [patch("A", 1, before, after), patch("B", 2, after, [*after, *before])]
+    version = [*after, *before]
+    patches = Patches(edits)
+    names = Names({"a.py"})
+
+    whole = [name(by) for by in find_writers(version, names, patches)]
+    later = [name(by) for by in find_writers(["# head", *version], names, patches)]
+
+    assert later == [[], *whole]
+    assert later == [name(by) for by in find_writers(["# head", *version], names, Patches(edits))]
 
 
 NOBODY: Mapping[int, Sequence[Edit]] = dict.fromkeys(range(4), ())

@@ -38,6 +38,8 @@ COMMON = 64
 # each.
 _MAX_VIEWS = 400
 _AROUND = 8
+# Of so long a stretch it is kept what was found: larger ones are few, and take the memory of many.
+_MAX_KEPT = 200
 _WORD = re.compile(r"\w")
 _count_words = lru_cache(maxsize=1 << 14)(lambda line: len(_WORD.findall(line)))
 _NOW = ("~", 0)  # after every time of RFC 3339
@@ -115,10 +117,12 @@ def lay_patches(
     for number in range(_MAX_VIEWS):
         in_file = (at >= 0 for at in view.at)
         content = view.until, view.is_whole, *view.digests, *view.words, *in_file
-        if content not in kept:
+        if (told := kept.get(content)) is None:
             found: _Claims = []
-            kept[content] = found, [*_lay_hunks(patches, own, view, found)]
-        found, hunks = kept[content]
+            told = found, [*_lay_hunks(patches, own, view, found)]
+            if len(view.lines) <= _MAX_KEPT:
+                kept[content] = told
+        found, hunks = told
         for place, claim in found:
             claims[view.at[place]].append(claim)
         laid += [(hunk, view) for hunk in hunks]
@@ -128,9 +132,7 @@ def lay_patches(
     return claims
 
 
-def _lay_hunks(
-    patches: Patches, own: frozenset[int], view: _View, claims: _Claims
-) -> Iterator[_Laid]:
+def _lay_hunks(patches: Patches, own: Set[int], view: _View, claims: _Claims) -> Iterator[_Laid]:
     """Lay hunks, the newest first, at a view; yield where what stood before is looked for. `own`
     are the numbers of those of this file.
 
@@ -154,14 +156,14 @@ def _lay_hunks(
 
 
 def _find_places(
-    patches: Patches, view: _View, own: frozenset[int]
+    patches: Patches, view: _View, own: Set[int]
 ) -> Iterator[tuple[int, int, list[int]]]:
     """Yield where hunks that are old enough may be laid at a view: the number of the hunk, a line
     of it, and the lines of the view that are alike. What this leaves out tells nothing."""
     # The hunks of the edits that came before, in `hunks`.
     first = len(patches.hunks) - bisect_left(patches.orders, view.until)
     rare = (patches.added[digest] for digest in patches.rare.keys() & view.digests)
-    every = own.union(number for places in rare for number, _ in places)
+    every = own | {number for places in rare for number, _ in places}
     asked = {number for number in every if number >= first}
     at_rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
     size = min(_ENOUGH, sum(digest not in BARE for digest in view.digests))
