@@ -136,8 +136,8 @@ def run_tests(absence: dict[str, list[str]], folder: Path, size: str) -> list[st
 def check_names(absences: dict[str, dict[str, list[str]]]) -> list[str]:
     """Return the folders of which a module cannot be imported or a name of an absent room is left.
 
-    The packages of others take most of the time: one process imports them once, with this checkout, which it forgets
-    before it begins a process of its own for each folder.
+    The packages of others take most of the time: for several folders one process imports them once, with this checkout,
+    which it forgets before it begins a process of its own for each.
     """
     asked = [sys.executable, "-c", LOADED, NAMES]
     done = subprocess.run(asked, input=json.dumps(absences), stdout=subprocess.PIPE, text=True, check=True)
@@ -150,14 +150,15 @@ gc.set_threshold(200_000, 20, 20)
 import specify_cli, charter, doctrine
 ours = (specify_cli, charter, doctrine)
 sources = {os.path.dirname(os.path.dirname(package.__file__)) for package in ours}
-for module in pkgutil.walk_packages(specify_cli.__path__, "specify_cli."):
+absences = json.load(sys.stdin)
+for module in pkgutil.walk_packages(specify_cli.__path__, "specify_cli.") if len(absences) > 1 else ():
     importlib.import_module(module.name)
 names = [package.__name__ for package in ours]
 for name in [name for name in sys.modules if name.partition(".")[0] in names]:
     del sys.modules[name]
 gc.freeze()
 failed = []
-for folder, absence in json.load(sys.stdin).items():
+for folder, absence in absences.items():
     child = os.fork()
     if not child:
         code = 1

@@ -652,10 +652,9 @@ def test_what_is_not_read_by_its_lines_is_read_for_secrets_or_not_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     shop, path = Shop(tmp_path, "  records: fail\n  secrets: fail"), "data/rows.csv"
-    rows = "".join(f"row {number} of many\n" for number in range(130_000))
-    before = {"UTF-16": "\ufeffrow\n", "with a NUL byte": "row\0\n", "link": "", "no text": "\xff\0\xd8\n\0"}.get(
-        how, rows
-    )
+    before = {"UTF-16": "\ufeffrow\n", "with a NUL byte": "row\0\n", "link": "", "no text": "\xff\0\xd8\n\0"}.get(how)
+    if before is None:
+        before = "".join(f"row {number} of many\n" for number in range(130_000))
     coding = {"UTF-16": "utf-16-le", "no text": "latin-1"}.get(how, "utf-8")
     shop.on_base(lambda: shop.write(path, (before + KEY.replace("Xq7", "Old") + "\n").encode(coding).decode("latin-1")))
     after = before + KEY.replace("Xq7", "Old") + "\n" + KEY + "\n"

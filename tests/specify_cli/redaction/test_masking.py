@@ -18,9 +18,10 @@ def _masked(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    return measure(_masked, every=3)
+    return measure(_masked, every=3 if FULL else 6)
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("half", ["development", "held-out"])
 @pytest.mark.parametrize("group", GROUPS)
 def test_at_least_ninety_percent_of_each_group_is_masked_in_both_halves(result: Result, group: str, half: str) -> None:
@@ -30,11 +31,13 @@ def test_at_least_ninety_percent_of_each_group_is_masked_in_both_halves(result: 
     assert share >= 0.90
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("half", ["development", "held-out"])
 def test_of_all_secrets_in_all_places_ninety_eight_percent_are_masked(result: Result, half: str) -> None:
     assert result.share(half=half)[0] >= 0.98
 
 
+@pytest.mark.stress
 def test_a_kind_that_is_masked_alone_is_masked_everywhere(result: Result) -> None:
     done, of = result.known
 
@@ -43,7 +46,7 @@ def test_a_kind_that_is_masked_alone_is_masked_everywhere(result: Result) -> Non
 
 @pytest.mark.stress
 def test_clean_code_has_at_most_twelve_false_masks_in_ten_megabytes() -> None:
-    size, false, _ = measure_clean(_masked, every=4 if FULL else 12)
+    size, false, _ = measure_clean(_masked, every=4 if FULL else 20)
     print(false)
 
     assert size > 2
