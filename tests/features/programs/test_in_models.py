@@ -164,7 +164,7 @@ def test_wherever_a_crash_comes_in_a_question_nothing_is_lost_or_done_twice(note
     path = record_path(noted, invocation_id)
     data, whole = path.read_bytes().splitlines(keepends=True), count_lines(noted, invocation_id)
     done, wrong = Counter(DONE), []
-    for number, count in enumerate(range(4, len(data), 1 if FULL else 4)):
+    for number, count in enumerate(range(4, len(data), 1 if FULL else 7)):
         path.write_bytes(b"".join(data[:count]))
         kept = count_acts(noted, invocation_id)
         DONE.clear()
