@@ -60,7 +60,8 @@ def prefix(wheel_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for top in {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}:
             if not (packages / top).exists():
                 (packages / top).symlink_to(Path(str(distribution(name).locate_file(top))))
-    pip = [sys.executable, "-m", "pip", "--python", str(prefix / "bin/python"), "install", "-q", "--no-deps"]
+    # As `pip --python` does it itself, which takes a second start.
+    pip = [str(prefix / "bin/python"), str(distribution("pip").locate_file("pip")), "install", "-q", "--no-deps"]
     subprocess.run([*pip, "--no-index", "--no-compile", "--disable-pip-version-check", str(wheel_file)], check=True)
     for module in (file for name in ("charter", "doctrine", "specify_cli") for file in (packages / name).rglob("*.py")):
         copy_bytecode(ROOT / "src" / module.relative_to(packages), module)
