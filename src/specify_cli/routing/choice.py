@@ -227,7 +227,7 @@ def judge_standing(
     elif languages and facts.languages and not evidence.languages:
         spoken = {fold(name) for name in facts.languages}
         shared = languages & spoken
-        # One for all: a manifest beside those of other languages makes no project a frontend.
+        # A `package.json` beside a Cargo.toml does not make a project one of the frontend.
         whole = shared == spoken or profile.origin != "shipped"
         lean = int(whole) if shared else -1
         if not points:
