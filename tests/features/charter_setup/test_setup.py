@@ -466,6 +466,51 @@ def test_files_that_said_nothing_before_a_setup_come_back_byte_for_byte(cli: Cli
     assert "Codex: taken out" in undone.out and "removed   AGENTS.md: block between marks" in undone.out
 
 
+def test_what_a_project_had_in_our_folder_is_said_to_be_written_and_comes_back(cli: Cli, project: Path) -> None:
+    """spec-kitty leaves such files, and a config without a project's uuid gets one."""
+    config, note = project / ".kittify/config.yaml", project / ".kittify/.gitignore"
+    for path, data in ((config, b"# R\xc3\xa9sum\xc3\xa9\r\nvcs:\r\n  type: git"), (note, b"*.log\n")):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+    data = config.read_bytes()
+    said = cli("setup", "--dry-run").out
+    assert cli("setup", "--yes").code == 0
+    written = config.read_bytes()
+    again = cli("setup", "--dry-run").out
+    assert cli("setup", "--yes", "--trail", "ref").code == 0
+    changed = config.read_bytes()
+    foreseen = cli("setup", "--undo", "--dry-run")
+    undone = cli("setup", "--undo")
+    was, ignored = config.read_bytes(), note.read_bytes()
+
+    assert "writes    .kittify/config.yaml\n" in said and "config.yaml" not in again
+    assert len({data, written, changed}) == 3 and "restores  .kittify/config.yaml\n" in foreseen.out
+    assert (was, ignored) == (data, b"*.log\n")
+    assert "restored  .kittify/config.yaml\n" in undone.out and "removed   .kittify/config" not in undone.out
+
+
+def test_a_config_that_two_setups_wrote_goes_and_one_that_was_edited_stays(cli: Cli, project: Path) -> None:
+    config = project / ".kittify/config.yaml"
+    for trail in ("private", "ref"):
+        cli("setup", "--yes", "--trail", trail)
+    assert "removed   .kittify/config.yaml\n" in cli("setup", "--undo").out and not config.exists()
+
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("vcs: {}\n")
+    cli("setup", "--yes")
+    config.write_text(config.read_text() + "# mine\n")
+    assert "kept      .kittify/config.yaml: it was edited since" in cli("setup", "--undo").out
+    assert config.read_text().endswith("# mine\n")
+
+
+def test_settings_that_will_take_no_hook_are_foreseen(cli: Cli, project: Path) -> None:
+    (project / ".cursor").mkdir()
+    (project / ".cursor/hooks.json").write_text("{ // mine\n}\n")
+
+    assert "warning: Cursor: .cursor/hooks.json:1: a comment" in cli("setup", "--dry-run").out
+    assert 1 == cli("setup", "--yes").err.count("a comment")
+
+
 def test_taking_back_names_settings_whose_hooks_stay(cli: Cli, project: Path) -> None:
     (project / ".claude").mkdir()
     cli("setup", "--yes")

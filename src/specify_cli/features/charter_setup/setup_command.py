@@ -20,6 +20,7 @@ from specify_cli.features.charter_setup.commands import Person, write_defaults
 from specify_cli.features.charter_setup.first_charter import has_charter
 from specify_cli.features.charter_setup.undo import (
     SetupState,
+    describe_refusals,
     foresee,
     list_files,
     note_before,
@@ -72,7 +73,7 @@ def setup(values: Values) -> int:
         write_answer(values, undone, render_undone(undone, dry_run=dry_run))
         return 0
     skip, blocks = shell.get_texts(values, "skip"), shell.get_texts(values, "block")
-    foreseen = foresee(root, skip, blocks)
+    foreseen = foresee(root, shell.get_text(values, "trail"), skip, blocks)
     if values["dry_run"]:
         write_answer(values, foreseen, render_foreseen(foreseen))
         return 0
@@ -85,12 +86,12 @@ def setup(values: Values) -> int:
 
     for line in render_foreseen(foreseen):
         write_note(line)
-    before = list_files(root)
+    before, config = list_files(root), load_project(root, shell.home())[0].config.data
     noted = SetupState({}, [], [], {})
     try:
         done = _set_up(root, values, agrees, blocks, noted)
     finally:  # interrupted too, it can be taken back
-        remember(root, before, noted)
+        remember(root, before, config, noted)
     if values["json"]:
         write_json(
             {
@@ -159,9 +160,7 @@ def _set_up(
     program = find_program(root)
     warnings = [*notices, *notes, *([program.warning] if done and program.warning else [])]
     warnings += list_switched_off(done, root, shell.home())
-    warnings += [
-        f"{harness.title}: {error.message}; {error.suggestion}" for harness, error in refused
-    ]
+    warnings += describe_refusals(refused)
     if not used:
         warnings.append(
             "no agent's harness is seen here, so no hook is installed; "

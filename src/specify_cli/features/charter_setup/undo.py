@@ -26,6 +26,7 @@ from specify_cli.features.charter_setup.synthesize import Answers, show_language
 from specify_cli.features.hooks.commands import change_hooks
 from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.settings.detection import list_detected, list_harnesses
+from specify_cli.features.hooks.settings.harnesses import Harness
 from specify_cli.features.hooks.settings.install import Change, write_file
 from specify_cli.features.skills.skills import (
     SkillFile,
@@ -58,10 +59,12 @@ class Foreseen(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """What was taken back, what stays because somebody edited it, and how many records stay."""
+    """What was taken back: files removed, and those that are again as they were before; what stays
+    because somebody edited it, and how many records stay."""
 
     root: str
     removed: list[str]
+    restored: list[str]
     kept: list[str]
     hooks: list[str]
     records: int
@@ -77,16 +80,21 @@ class SetupState(NamedTuple):
     before: dict[str, tuple[str, str]]
 
 
-def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foreseen:
+def foresee(
+    root: str, trail: str | None, skip: Sequence[object], blocks: Sequence[str]
+) -> Foreseen:
     """Return what a setup without the parts to skip, with the blocks, would find and write; write
-    nothing."""
+    nothing. `trail` is the setting that was asked for, None for the one there is. Raises
+    StoredDataError CONFIG_INVALID."""
     used = list_detected(root, shell.home())
-    files = [] if os.path.lexists(f"{root}/{layout.CONFIG}") else [layout.CONFIG]
+    config = load_project(root, shell.home())[0].config
+    is_kept = config.project_uuid and trail in (None, config.stated.trail)
+    files = [] if is_kept else [layout.CONFIG]
     is_new = not has_charter(root) and "charter" not in skip
     plan = plan_charter(root) if is_new else Plan(Answers(), (), [], [])
     files += [draft.path for draft in plan.drafts if draft.state == "new"]
     hooked = [] if "hooks" in skip else used
-    changes, _ = change_hooks(hooked, root, installing=True, dry_run=True)
+    changes, refused = change_hooks(hooked, root, installing=True, dry_run=True)
     files += [change.place.path for change in changes if change.state != "unchanged"]
     if "skills" not in skip:
         skills = install_skills(root, [harness.name for harness in used], blocks, dry_run=True)
@@ -100,8 +108,13 @@ def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foresee
         plan.tests,
         rules,
         files,
-        plan.notes,
+        [*plan.notes, *describe_refusals(refused)],
     )
+
+
+def describe_refusals(refused: Sequence[tuple[Harness, InvocationError]]) -> list[str]:
+    """Return a sentence for each harness whose settings take no hook, with what to do."""
+    return [f"{harness.title}: {error.message}; {error.suggestion}" for harness, error in refused]
 
 
 def render_foreseen(plan: Foreseen) -> Iterator[str]:
@@ -153,11 +166,17 @@ def note_before(
             noted.before[path] = (before, _digest(now))
 
 
-def remember(root: str, before: Mapping[str, str], written: SetupState) -> None:
+def remember(
+    root: str, before: Mapping[str, str], config: bytes | None, written: SetupState
+) -> None:
     """Keep what a setup wrote, beside what earlier ones did; of files those that differ from
-    `before`. Raises EnvironmentFault."""
+    `before`, and the settings there were, None for no file. Raises EnvironmentFault."""
     known = _read_note(root)
     new = {path: name for path, name in list_files(root).items() if before.get(path) != name}
+    path = layout.CONFIG
+    # What an earlier setup wrote there is not what was there before.
+    if config is not None and path in new and before.get(path) != known.files.get(path):
+        written.before[path] = (config.decode(), new[path])
     value = SetupState(
         files={**known.files, **new},
         hooks=sorted({*known.hooks, *written.hooks}),
@@ -181,17 +200,18 @@ def undo(root: str, *, dry_run: bool) -> Undone:
     changes, refused = change_hooks(hooks, root, installing=False, dry_run=True)
     skills = uninstall_skills(root, known.skills, dry_run=True)
     if not dry_run:
-        there = {change.place.relative: change.before for change in changes}
-        for path, text in {**there, **{file.path: file.there for file in skills}}.items():
-            before, after = known.before.get(path, ("", ""))
+        texts = {change.place.relative: change.before for change in changes}
+        for path, text in {**texts, **{file.path: file.there for file in skills}}.items():
+            was, after = known.before.get(path, ("", ""))
             if text is not None and _digest(text) == after:
-                write_file(root, path, _encode(text), _encode(before))
+                write_file(root, path, _encode(text), _encode(was))
         change_hooks(hooks, root, installing=False)
         uninstall_skills(root, known.skills)
     project, _ = load_project(root, shell.home(), lenient=True)
     for change in () if dry_run else changes:
         set_mark(project, change.place.harness.name, on=False)
     removed = [file.path for file in skills if file.state == "removed"]
+    restored: list[str] = []
     edited = [file.path for file in skills if file.state == "edited"]
     edited += (harness.project for harness, _ in refused)
     now = list_files(root)
@@ -201,10 +221,11 @@ def undo(root: str, *, dry_run: bool) -> Undone:
         if now[path] != name:
             edited.append(path)
             continue
-        removed.append(path)
-        with durable.Writing(path):
-            if not dry_run:
-                os.unlink(f"{root}/{path}")
+        before = known.before.get(path)
+        (restored if before else removed).append(path)
+        if not dry_run:
+            there = durable.read_below(root, path)
+            write_file(root, path, there, before and _encode(before[0]))
     records = sum(name.endswith(".jsonl") for name in list_names(root, layout.RECORDS))
     if not dry_run:
         gone = [f"{root}/{layout.LOCAL}/{_NOTE}"]
@@ -224,18 +245,19 @@ def undo(root: str, *, dry_run: bool) -> Undone:
                 with suppress(OSError):
                     os.rmdir(f"{project.git_dir}/kittify")
     taken_out = [change.place.harness.title for change in changes if change.state != "absent"]
-    return Undone(root, removed, edited, taken_out, records)
+    return Undone(root, removed, restored, edited, taken_out, records)
 
 
 def render_undone(done: Undone, *, dry_run: bool) -> Iterator[str]:
     """Yield what was taken back, or would be, one line a thing."""
-    goes = "removes  " if dry_run else "removed  "
-    yield from (f"{goes} {one_line(name_part(path))}" for path in done.removed)
+    end = "s" if dry_run else "d"
+    yield from (f"remove{end}   {one_line(name_part(path))}" for path in done.removed)
+    yield from (f"restore{end}  {one_line(path)}" for path in done.restored)
     yield from (f"hooks     {title}: {'to be ' * dry_run}taken out" for title in done.hooks)
     yield from (f"kept      {one_line(path)}: it was edited since" for path in done.kept)
     if done.records:
         yield f"kept      {count(done.records, 'record')} in {layout.RECORDS}"
-    if not (done.removed or done.hooks or done.kept):
+    if not (done.removed or done.restored or done.hooks or done.kept):
         yield "nothing to take back: no setup of this clone is noted"
 
 
@@ -271,11 +293,12 @@ def _digest(text: str) -> str:
 
 
 def _remove_empty(folder: str) -> None:
-    """Remove a folder and those in it that hold nothing but what keeps git off; links are left
-    alone."""
+    """Remove a folder and those in it that hold nothing, or among what we keep for ourselves
+    nothing but what keeps git off; links are left alone."""
+    ours = tuple(f"{os.path.dirname(folder)}/{name}" for name in _ASIDE)
     for parent, _, _ in () if os.path.islink(folder) else os.walk(folder, topdown=False):
         names = os.listdir(parent)
-        if set(names) <= _SHIELDS:
+        if not names or (set(names) <= _SHIELDS and parent.startswith(ours)):
             for name in names:
                 os.unlink(f"{parent}/{name}")
             os.rmdir(parent)
