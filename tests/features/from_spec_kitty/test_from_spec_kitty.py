@@ -177,6 +177,17 @@ def test_an_older_record_carries_the_mission_that_it_or_the_lifecycle_tells(
     assert data == (project / f"kitty-ops/{ONE}.jsonl").read_text()
 
 
+def test_a_record_too_long_to_read_is_named_and_none_is_cut_off(cli: Cli, project: Path, tmp_path: Path) -> None:
+    old = write_checkout(tmp_path / "old")
+    (old / "kitty-ops/01KZRGJ0AHPBE7BYKRA5H0Y16F.jsonl").unlink()
+    with (old / f"kitty-ops/{TWO}.jsonl").open("ab") as file:
+        file.truncate(16 * 1024 * 1024 + 1)
+    refused = cli("import", "spec-kitty", str(old))
+
+    assert refused.code == 1 and refused.err.startswith(f"FILE_TOO_LARGE: kitty-ops/{TWO}.jsonl has more than")
+    assert not (project / "kitty-ops").exists()
+
+
 def test_a_link_is_refused_and_a_folder_without_anything_is_named(cli: Cli, project: Path, tmp_path: Path) -> None:
     old = write_checkout(tmp_path / "old")
     assert cli("import", "spec-kitty", str(old), "--json").error()["error_code"] == "NOT_A_REGULAR_FILE"

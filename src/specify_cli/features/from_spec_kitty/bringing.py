@@ -45,7 +45,7 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
     """Bring the trails below a folder into a project. What is there stays, and gets what was
     appended since.
 
-    Raises CallerError SPEC_KITTY_NOT_FOUND, EnvironmentFault WRITE_FAILED.
+    Raises CallerError SPEC_KITTY_NOT_FOUND, FILE_TOO_LARGE, EnvironmentFault WRITE_FAILED.
     """
     if not any(os.path.isdir(f"{source}/{name}") for name in _SIGNS):
         raise CallerError(
@@ -113,9 +113,16 @@ def _read_trail(source: str) -> Iterator[tuple[str, bytes]]:
 
 def _read(root: str, path: str) -> bytes | None:
     try:
-        return durable.read_below(root, path, _MAX_RECORD)
+        data = durable.read_below(root, path, _MAX_RECORD)
     except FileNotFoundError:
         return None
+    if len(data) > _MAX_RECORD:
+        raise CallerError(
+            "FILE_TOO_LARGE",
+            f"{path} has more than {_MAX_RECORD} bytes; nothing was brought over",
+            f"mv {path} elsewhere, then run the same command again",
+        )
+    return data
 
 
 def _merge(path: str, here: bytes, data: bytes) -> bytes | None:
