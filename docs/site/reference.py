@@ -87,7 +87,8 @@ def _compose_overview() -> str:
         "# Commands",
         "",
         "Every command, by what it is for. Each takes `--json`, which prints the same value as JSON, and `--help`.",
-        "`spec-kitty --version` prints the version. Exit codes: 0 done, 1 refused or a difference was found, 2 wrong",
+        "`spec-kitty --version` prints the version, `spec-kitty --install-completion` completes words at a Tab,",
+        "`spec-kitty --show-completion` prints how. Exit codes: 0 done, 1 refused or a difference was found, 2 wrong",
         "usage, 130 interrupted; a command that has others names them. `spec-kitty hook` is what agents' programs run",
         "([Hooks](hooks.md)).",
     ]

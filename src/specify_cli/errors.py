@@ -94,6 +94,7 @@ CODES: Mapping[str, str] = {
     "CLOCK_INVALID": "This machine's clock is before 1970 or past 9999.",
     "DURABILITY_UNSUPPORTED": "The file system offers no way to create a file atomically.",
     "SYSTEM_UNTRIED": "Nobody has run this on the system yet, or it has no form for it.",
+    "SHARED_ENVIRONMENT": "A warning: `spec-kitty-cli` is installed in this environment, too.",
     "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written.",
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
     "LEAVES_SEALED": "What was said leaves encrypted, and the form would hold it in the clear.",

@@ -24,6 +24,7 @@ from specify_cli.features.retention.rules import _KEYS as RETENTION_KEYS
 from specify_cli.project.protection import CAPTURE_SIDES, NO_TRAIL, TRAILS
 from specify_cli.redaction.capture import MODES
 from stage import NAVIGATION, compose_site, list_pages, stage
+from support import Cli
 
 pytestmark = pytest.mark.skipif(bool(ABSENT), reason="the site is of the tree with all its rooms")
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,16 @@ def test_every_command_is_there_with_each_option_example_and_exit_code() -> None
 def test_every_error_code_is_there() -> None:
     page = (DOCS / "errors.md").read_text(encoding="utf-8")
 
-    assert [code for code in read_errors() if f"- `{code}`: " not in page] == []
+    warned = {code for text in SOURCES for code in re.findall(r'"warning: ([A-Z]+_[A-Z_]+):', text)}
+    assert "SHARED_ENVIRONMENT" in warned
+    assert [code for code in {*read_errors(), *warned} if f"- `{code}`: " not in page] == []
+
+
+def test_the_options_of_the_program_itself_are_there(cli: Cli) -> None:
+    options = set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", cli("--help").out, re.M))
+
+    assert len(options) == 4
+    assert [option for option in options if f"{option}`" not in _compose()["commands.md"]] == []
 
 
 def test_every_finding_is_there_with_its_meaning() -> None:
