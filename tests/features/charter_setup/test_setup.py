@@ -133,10 +133,12 @@ def test_rules_in_folders_below_the_one_for_rules_are_read(cli: Cli, project: Pa
 
 def test_a_file_that_rules_bring_in_is_named_where_it_is_not_read(cli: Cli, project: Path) -> None:
     (project / "AGENTS.md").write_text("- Use tabs.\n")
-    (project / "CLAUDE.md").write_text("@AGENTS.md\n@docs/rules.md\n@~/mine.md\n\n```\n@in/code.md\n```\n")
+    text = "@AGENTS.md\n@docs/rules.md\n@~/mine.md\n\n```\n@in/code.md\n```\n- Follow @docs/style.md, and ask @ada.\n"
+    text += "- `@not/one.md` is code, @types/node.js a package, ada@example.md an address.\n"
+    (project / "CLAUDE.md").write_text(text)
     said = cli("setup", "--yes", "--skip", "hooks", "--skip", "skills").err
 
-    assert "warning: CLAUDE.md: brings in docs/rules.md, ~/mine.md: not read" in said
+    assert "warning: CLAUDE.md: brings in docs/rules.md, ~/mine.md, docs/style.md: not read" in said
     assert "brings in AGENTS.md" not in said and "code.md" not in said
 
 

@@ -61,6 +61,8 @@ _IN_CASES = re.compile(
 )
 # A line that brings in another file: `@docs/rules.md`.
 _IMPORT = re.compile(r"@(?=\S*[./])(\S++)\s*\Z")
+# One within a line: `Follow @docs/style.md`, but no package and no address.
+_WITHIN = re.compile(r"(?<![\w/.-])@([\w./~-]+\.(?:mdc?|txt))\b")
 _CODE = re.compile(r"`([^`\n]+)`")
 # A command that runs a Python project's tests, without places that a reader has to fill in, and
 # without another command, which the charter would demand in its own name.
@@ -212,9 +214,12 @@ def _list_folders(root: str) -> Iterator[str]:
 
 def _list_imports(text: str) -> list[str]:
     """Return the files that the lines of a rule file bring in."""
-    lines = follow_fences(_normalise(text).split("\n"))
-    named = (_IMPORT.match(line) for line, before, behind in lines if not (before or behind))
-    return [match[1] for match in named if match]
+    found: list[str] = []
+    for line, before, behind in follow_fences(_normalise(text).split("\n")):
+        if not (before or behind):
+            alone = _IMPORT.match(line)
+            found += [alone[1]] if alone else _WITHIN.findall(_CODE.sub("", line))
+    return list(dict.fromkeys(found))
 
 
 def _list_code(text: str) -> Iterator[str]:
