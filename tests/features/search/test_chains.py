@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from random import Random
@@ -12,7 +13,7 @@ import pytest
 from specify_cli.features.search import chains, laying
 from specify_cli.features.search.blame import find_writers, read_blame
 from specify_cli.features.search.chains import find_in_versions, find_makers
-from specify_cli.features.search.edits import Came, Edit, Names
+from specify_cli.features.search.edits import Came, Edit, Names, digest_lines
 from specify_cli.features.search.patches import Patches
 from specify_cli.record.reading.patch_lines import LineMark, digest_line, lines_of_patch, read_lines_member
 
@@ -68,6 +69,41 @@ def test_views_that_are_alike_are_looked_at_once_and_tell_the_same() -> None:
 
     assert later == [[], *whole]
     assert later == [name(by) for by in find_writers(["# head", *version], names, Patches(edits))]
+
+
+def test_what_is_kept_of_the_versions_of_files_is_bounded() -> None:
+    patches = Patches([patch("A", 1, ["a"], ["b"])])
+
+    for at in range(1000):
+        find_writers([f"line {at}"], Names({"another.py"}), patches)
+
+    assert sum(map(len, patches.laid.values())) < 500
+
+
+def test_of_a_stretch_that_many_patches_claim_nothing_is_kept() -> None:
+    """The claims of thousands of patches to one file would take the memory of all its versions."""
+    line = ["one line of words"]
+    patches = Patches(patch(name, at, [], line) for at, name in enumerate(map(str, range(300)), 1))
+
+    find_writers(line, Names({"a.py"}), patches)
+
+    kept = [claims for views in patches.laid.values() for claims, _ in views.values()]
+    assert max(map(len, kept), default=0) < 200
+
+
+def test_no_long_line_is_kept_once_it_was_read() -> None:
+    """A file of one line has as much text in each version, and hundreds of these are read."""
+    patches = Patches([])
+    tracemalloc.start()
+    try:
+        for at in range(50):
+            find_writers([f"{at} is a long line. " * 5000], Names({"a.js"}), patches)
+        digest_lines.cache_clear()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 1_000_000
 
 
 NOBODY: Mapping[int, Sequence[Edit]] = dict.fromkeys(range(4), ())

@@ -7,14 +7,17 @@ Names({path}).allow(edit, came)      # whether the line can be from it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from specify_cli.record.reading import patch_lines
 from specify_cli.record.reading.patch_lines import ADDED, LineMark
 
+T = TypeVar("T")
+# The longest line, in characters, of which an answer is kept.
+_MAX_KEPT = 200
 # When a patch was made: the invocation's time, and the line's number in it.
 Order = tuple[str, int]
 _TOUCHED = re.compile(r"[+-]([0-9a-f]{10})")
@@ -35,8 +38,15 @@ def list_touched(member: object) -> list[str]:
     return _TOUCHED.findall(member) if isinstance(member, str) else []
 
 
-# Versions of a file have most of their lines in common.
-digest_line = lru_cache(maxsize=1 << 14)(patch_lines.digest_line)
+def keep_answers(ask: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a function that answers as `ask` does, and keeps what it answered of the last lines:
+    versions of a file have most of them in common. A long line is asked anew, since to keep each
+    version of a file of one line would take too much memory."""
+    keep = lru_cache(maxsize=1 << 14)(ask)
+    return lambda line: (keep if len(line) <= _MAX_KEPT else ask)(line)
+
+
+digest_line = keep_answers(patch_lines.digest_line)
 
 
 @lru_cache(maxsize=8)

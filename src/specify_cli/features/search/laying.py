@@ -14,12 +14,11 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
-from functools import lru_cache
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from specify_cli.features.search.edits import Edit, Order
+from specify_cli.features.search.edits import Edit, Order, keep_answers
 from specify_cli.features.search.patches import BARE, Hunk, Patches, list_rows
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED
 
@@ -38,10 +37,11 @@ COMMON = 64
 # each.
 _MAX_VIEWS = 400
 _AROUND = 8
-# Of so long a stretch it is kept what was found: larger ones are few, and take the memory of many.
+# What was found at a stretch is kept for other versions of the file unless its lines, the claims to
+# them and the hunks laid there are more than this together: that is rare, and takes much memory.
 _MAX_KEPT = 200
 _WORD = re.compile(r"\w")
-_count_words = lru_cache(maxsize=1 << 14)(lambda line: len(_WORD.findall(line)))
+_count_words = keep_answers(lambda line: len(_WORD.findall(line)))
 _NOW = ("~", 0)  # after every time of RFC 3339
 
 
@@ -111,8 +111,11 @@ def lay_patches(
     own = frozenset(number for name in names for number in patches.of_path.get(name, ()))
     claims: list[list[Claim]] = [[] for _ in lines]
     laid: list[tuple[_Laid, _View]] = []
-    # Versions of a file have most of their views in common, so those of one are kept for the next.
+    # Versions of a file have most of their views in common, so what was found in them is kept for
+    # the next version; it begins anew where that would take ever more memory.
     kept = patches.laid.get(own, {})
+    if len(kept) > _MAX_VIEWS:
+        kept = {}
     patches.laid = {own: kept}
     for number in range(_MAX_VIEWS):
         in_file = (at >= 0 for at in view.at)
@@ -120,7 +123,7 @@ def lay_patches(
         if (told := kept.get(content)) is None:
             found: _Claims = []
             told = found, [*_lay_hunks(patches, own, view, found)]
-            if len(view.lines) <= _MAX_KEPT:
+            if len(view.lines) + len(found) + len(told[1]) <= _MAX_KEPT:
                 kept[content] = told
         found, hunks = told
         for place, claim in found:
