@@ -56,6 +56,15 @@ def test_of_each_commit_its_times_are_told_once_and_its_path_where_it_changes() 
     assert times_of == dict.fromkeys(range(4), came)
 
 
+def test_the_time_of_a_commit_that_no_clock_reaches_is_the_last_one_that_can_be_written() -> None:
+    rows = ["1" * 40 + " 1 1 1", "author A", "author-mail <a>", f"author-time {2**64 - 1}", "author-tz +0000"]
+    rows += ["committer A", "committer-mail <a>", "committer-time 0", "committer-tz +0000", "filename a", "\ta", ""]
+
+    _, came = read_blame("\n".join(rows).encode())
+
+    assert came == {0: Came("9999-12-31T23:59:59.999Z", "1970-01-01T00:00:00.999Z")}
+
+
 def test_views_that_are_alike_are_looked_at_once_and_tell_the_same() -> None:
     """What one version of a file was found to be from is found again in the next, lines further on."""
     before, after = [f"first line {at}" for at in range(9)], [f"another line {at}" for at in range(9)]

@@ -20,7 +20,7 @@ from doctrine import git
 from doctrine.git import ask_git, list_cut, list_refs, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit, is_agents
-from specify_cli.features.search.blame import BLAME, read_blame
+from specify_cli.features.search.blame import BLAME, end_second, read_blame
 from specify_cli.features.search.chains import split_text
 from specify_cli.features.search.edits import Came
 from specify_cli.features.search.why import describe_cut
@@ -242,8 +242,7 @@ def _read_commits(
         named = dict.fromkeys((author, committer, *trailers.split("\n")))
         commits.append(Commit(sha, author, at, subject, tuple(filter(is_agents, named))))
         # up to the end of these seconds
-        ends = ((read_moment(at) or 0) + 999, int(seconds) * 1000 + 999)
-        times[sha] = Came(*map(rfc3339, ends))
+        times[sha] = Came(rfc3339((read_moment(at) or 0) + 999), end_second(seconds))
         is_plain = len(parents) < 2
     more = len(commits) > MAX_COMMITS
     is_plain = is_plain and len(commits) == 1
@@ -384,7 +383,7 @@ def read_versions(
     """Return when the versions that a file of these paths had in a range were committed, up to the
     end of the second, and their lines, the newest first; no line where it was gone."""
     times = {
-        f"{sha}:{path}": rfc3339(int(seconds) * 1000 + 999)
+        f"{sha}:{path}": end_second(seconds)
         for path in paths
         for sha, _, seconds in (
             one.partition(" ") for one in read_log(top, changes, path, "%H %ct")
@@ -397,8 +396,8 @@ def read_versions(
 def read_version(
     top: str, changes: ChangeRange, sha: str, path: str, lines: tuple[str, ...]
 ) -> ChangedFile:
-    """Return a file as it was in a commit of a range, by its lines, all that came in the range as
-    changed.
+    """Return a file as it was in a commit of a range, when it had these lines. Those that came in
+    the range are the changed ones.
 
     They came when their authors wrote them: what was recorded later, this version does not hold.
     """

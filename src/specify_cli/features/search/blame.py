@@ -21,6 +21,7 @@ from specify_cli.features.search.laying import Claim, lay_patches
 from specify_cli.features.search.patches import Patches, list_between
 from specify_cli.record.ids import rfc3339
 
+_LAST_SECOND = 253_402_300_799  # of the year 9999, in seconds since 1970
 # How git is asked who wrote a line: no list of a user, or of a branch, leaves out commits.
 BLAME = ("blame", "--porcelain", "--no-textconv", "--ignore-revs-file=")
 # What that tells of a line: its commit, its number there and at the end; and only once of each
@@ -34,15 +35,21 @@ _BLAMED = re.compile(
 )
 
 
+def end_second(seconds: bytes | str) -> str:
+    """Return the end of a second in RFC 3339; `seconds` is how git writes it, counted from 1970.
+    The year has four digits: a later time, which a commit may name, becomes the last of 9999."""
+    return rfc3339(min(int(seconds), _LAST_SECOND) * 1000 + 999)
+
+
 def read_blame(blamed: bytes) -> tuple[dict[int, tuple[str, str, int]], dict[int, Came]]:
-    """Return from what git's blame prints in which commit each line came, by its number, and its
-    path and number there; and when it came, up to the end of these seconds. No commit has only
-    zeros."""
+    """Return what git's blame printed, by the numbers of the lines, which count from 0 here: the
+    commit in which each line came, with its path and number there, and when it came. The id of the
+    commit has only zeros where there is none yet."""
     told, came = dict[int, tuple[str, str, int]](), dict[int, Came]()
     times, paths = dict[bytes, Came](), dict[bytes, str]()
     for sha, then, now, written, committed, path in _BLAMED.findall(blamed):
         if written:
-            times[sha] = Came(*(rfc3339(int(end) * 1000 + 999) for end in (written, committed)))
+            times[sha] = Came(end_second(written), end_second(committed))
         if path:
             paths[sha] = path.decode("utf-8", "surrogateescape")
         came[int(now) - 1] = times[sha]
