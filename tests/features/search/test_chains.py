@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from specify_cli.features.search import chains, laying
-from specify_cli.features.search.blame import find_writers, read_blame
+from specify_cli.features.search.blame import end_second, find_writers, read_blame
 from specify_cli.features.search.chains import find_in_versions, find_makers
 from specify_cli.features.search.edits import Came, Edit, Names, digest_lines
 from specify_cli.features.search.patches import Patches
@@ -63,6 +63,10 @@ def test_the_time_of_a_commit_that_no_clock_reaches_is_the_last_one_that_can_be_
     _, came = read_blame("\n".join(rows).encode())
 
     assert came == {0: Came("9999-12-31T23:59:59.999Z", "1970-01-01T00:00:00.999Z")}
+
+
+def test_a_commit_without_a_time_that_git_can_read_is_of_the_first_second() -> None:
+    assert end_second("") == end_second("0") == "1970-01-01T00:00:00.999Z"
 
 
 def test_views_that_are_alike_are_looked_at_once_and_tell_the_same() -> None:

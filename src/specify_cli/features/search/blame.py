@@ -37,8 +37,10 @@ _BLAMED = re.compile(
 
 def end_second(seconds: bytes | str) -> str:
     """Return the end of a second in RFC 3339; `seconds` is how git writes it, counted from 1970.
-    The year has four digits: a later time, which a commit may name, becomes the last of 9999."""
-    return rfc3339(min(int(seconds), _LAST_SECOND) * 1000 + 999)
+    The year has four digits: a later time, which a commit may name, becomes the last of 9999.
+    Where a commit names no time that git can read, `seconds` is empty or 0.
+    """
+    return rfc3339(min(int(seconds or 0), _LAST_SECOND) * 1000 + 999)
 
 
 def read_blame(blamed: bytes) -> tuple[dict[int, tuple[str, str, int]], dict[int, Came]]:
