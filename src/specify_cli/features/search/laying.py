@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import accumulate, groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from specify_cli.features.search.edits import Edit, Order, keep_answers
 from specify_cli.features.search.patches import BARE, Hunk, Patches, list_rows
@@ -118,8 +118,10 @@ def lay_patches(
         kept = {}
     patches.laid = {own: kept}
     for number in range(_MAX_VIEWS):
-        in_file = (at >= 0 for at in view.at)
-        content = view.until, view.is_whole, *view.digests, *view.words, *in_file
+        content: Any = None
+        if len(view.lines) <= _MAX_KEPT:
+            in_file = (at >= 0 for at in view.at)
+            content = view.until, view.is_whole, *view.digests, *view.words, *in_file
         if (told := kept.get(content)) is None:
             found: _Claims = []
             told = found, [*_lay_hunks(patches, own, view, found)]
