@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from charter.model import CharterError, Policy
 from charter.parse import parse_charter_markdown, parse_policy
-from charter.retrieval import matches
+from charter.retrieval import is_of_same_pack, matches
 from doctrine.artifact import (
     Artifact,
     ArtifactError,
@@ -307,14 +307,13 @@ def join_policy(
     binding = [artifact for artifact in artifacts if artifact.binding]
     first = [rule for rule in packed if rule.binding]
     for rule in (*own.rules, *packed):
-        folder = f"{PACKS_FOLDER}/{rule.pack}/"
         uris = [
             one.uri
             for one in binding
-            if rule.action != "allow" and matches(rule, one) and not one.path.startswith(folder)
+            if rule.action != "allow" and matches(rule, one) and not is_of_same_pack(rule, one)
         ]
         if uris:
-            path = folder + PACK_POLICY if rule.pack else POLICY_PATH
+            path = f"{PACKS_FOLDER}/{rule.pack}/{PACK_POLICY}" if rule.pack else POLICY_PATH
             reason = f"rule {rule.id} would withhold what a pack binds, and does not: {uris[0]}"
             problems.append(Problem(path, None, reason, "narrow what the rule matches"))
     last = [rule for rule in packed if not rule.binding]

@@ -195,15 +195,16 @@ def deciding(policy: Policy, artifact: Artifact) -> PolicyRule | None:
     For a binding artifact of a pack only the binding rules of that pack count.
     """
     for rule in policy.rules:
-        if (not artifact.binding or is_of_same_pack(rule, artifact)) and matches(rule, artifact):
+        counts = not artifact.binding or (rule.binding and is_of_same_pack(rule, artifact))
+        if counts and matches(rule, artifact):
             return rule
     return None
 
 
 def is_of_same_pack(rule: PolicyRule, artifact: Artifact) -> bool:
-    """Return whether a binding rule is of the pack that an artifact lies in (the place is that of
+    """Return whether a rule is of the pack that an artifact lies in (the place is that of
     `doctrine.packs`, which reads files and is not imported here)."""
-    return rule.binding and artifact.path.startswith(f".kittify/packs/{rule.pack}/")
+    return artifact.path.startswith(f".kittify/packs/{rule.pack}/")
 
 
 def is_denied(policy: Policy, artifact: Artifact) -> bool:

@@ -17,7 +17,7 @@ from doctrine.text import get_object, say, say_member
 from specify_cli.libraries.story.summary import Summary
 from specify_cli.libraries.story.words import describe_work
 from specify_cli.record.findings import ERROR, RecordReport
-from specify_cli.record.reading.done_note import CheckState, RemarkSources
+from specify_cli.record.reading.done_note import CheckState, gather_sources
 from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.printed_context import is_in_front
 from specify_cli.record.reading.timeline import Entry
@@ -97,9 +97,7 @@ def describe_writer(
     actor, session = get_object(started, "actor"), get_object(started, "session")
     rules = _find_rules(started, lines)
     called = "\n".join(entry.about for entry in timeline if entry.kind == "tool_call")
-    sources = RemarkSources(commands)
-    for at, entry in enumerate(timeline):
-        sources.take(at, entry)
+    sources = gather_sources(timeline, commands)
     errors = [item.code for item in report.findings if item.severity == ERROR]
     return Writer(
         invocation_id,

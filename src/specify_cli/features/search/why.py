@@ -32,7 +32,7 @@ from specify_cli.features.search.edits import Edit, Names, digest_lines, list_di
 from specify_cli.features.search.patches import BARE, HARDLY, Patches
 from specify_cli.libraries.story.words import describe_work
 from specify_cli.project.config import Project
-from specify_cli.record.reading.done_note import RemarkSources
+from specify_cli.record.reading.done_note import gather_sources
 from specify_cli.record.reading.patch_lines import (
     is_cut,
     read_lines_member,
@@ -322,9 +322,7 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
 
 def find_checks(entries: Sequence[Entry], seq: int, commands: Sequence[str]) -> Iterator[Check]:
     """Yield the test runs after a line of the record; `commands` are the charter's."""
-    sources = RemarkSources(commands)
-    for at, entry in enumerate(entries):
-        sources.take(at, entry)
+    sources = gather_sources(entries, commands)
     places = {change.seq: change.place for change in sources.changes}
     last = max((change.place for change in sources.changes), default=-1)
     for entry, shows, place in sources.checks:

@@ -298,12 +298,18 @@ class RemarkSources:
             ]
 
 
-def _show(lines: Sequence[Fields], commands: Sequence[str]) -> RemarkSources:
-    """Return the sources of a whole record."""
+def gather_sources(timeline: Iterable[Entry], commands: Sequence[str]) -> RemarkSources:
+    """Return the sources of a whole record, by its timeline. `commands` are the charter's test
+    commands."""
     sources = RemarkSources(commands)
-    for at, entry in enumerate(make_timeline(lines)):
+    for at, entry in enumerate(timeline):
         sources.take(at, entry)
     return sources
+
+
+def _show(lines: Sequence[Fields], commands: Sequence[str]) -> RemarkSources:
+    """Return the sources of a whole record, by its lines."""
+    return gather_sources(make_timeline(lines), commands)
 
 
 def list_unseen_changes(lines: Sequence[Fields]) -> tuple[str, ...]:
