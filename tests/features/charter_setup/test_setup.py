@@ -471,8 +471,12 @@ def test_files_that_said_nothing_before_a_setup_come_back_byte_for_byte(cli: Cli
 def test_what_a_project_had_in_our_folder_is_said_to_be_written_and_comes_back(cli: Cli, project: Path) -> None:
     """spec-kitty leaves such files, and a config without a project's uuid gets one."""
     config, note = project / ".kittify/config.yaml", project / ".kittify/.gitignore"
-    for path, data in ((config, b"# R\xc3\xa9sum\xc3\xa9\r\nvcs:\r\n  type: git"), (note, b"*.log\n")):
-        path.parent.mkdir(exist_ok=True)
+    beside = project / ".kittify/locality/.gitignore"  # not ours, though its name begins as a folder's of ours
+    for path, data in (
+        (config, b"# R\xc3\xa9sum\xc3\xa9\r\nvcs:\r\n  type: git"),
+        *((file, b"*.log\n") for file in (note, beside)),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     data = config.read_bytes()
     said = cli("setup", "--dry-run").out
@@ -484,6 +488,7 @@ def test_what_a_project_had_in_our_folder_is_said_to_be_written_and_comes_back(c
     foreseen = cli("setup", "--undo", "--dry-run")
     undone = cli("setup", "--undo")
     was, ignored = config.read_bytes(), note.read_bytes()
+    assert beside.read_bytes() == ignored
 
     assert "writes    .kittify/config.yaml\n" in said and "config.yaml" not in again
     assert len({data, written, changed}) == 3 and "restores  .kittify/config.yaml\n" in foreseen.out

@@ -295,10 +295,10 @@ def _digest(text: str) -> str:
 def _remove_empty(folder: str) -> None:
     """Remove a folder and those in it that hold nothing, or among what we keep for ourselves
     nothing but what keeps git off; links are left alone."""
-    ours = tuple(f"{os.path.dirname(folder)}/{name}" for name in _ASIDE)
+    ours = tuple(f"{os.path.dirname(folder)}/{name}/" for name in _ASIDE)
     for parent, _, _ in () if os.path.islink(folder) else os.walk(folder, topdown=False):
         names = os.listdir(parent)
-        if not names or (set(names) <= _SHIELDS and parent.startswith(ours)):
+        if not names or (set(names) <= _SHIELDS and f"{parent}/".startswith(ours)):
             for name in names:
                 os.unlink(f"{parent}/{name}")
             os.rmdir(parent)

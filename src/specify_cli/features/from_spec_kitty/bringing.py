@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from shlex import quote
 from typing import NamedTuple
 
 from doctrine import os
@@ -117,10 +118,11 @@ def _read(root: str, path: str) -> bytes | None:
     except FileNotFoundError:
         return None
     if len(data) > _MAX_RECORD:
+        place = f"{root}/{path}"
         raise CallerError(
             "FILE_TOO_LARGE",
             f"{path} has more than {_MAX_RECORD} bytes; nothing was brought over",
-            f"mv {path} elsewhere, then run the same command again",
+            f"mv {quote(place)} elsewhere, then run the same command again",
         )
     return data
 
