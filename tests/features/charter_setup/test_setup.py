@@ -468,6 +468,10 @@ def test_files_that_said_nothing_before_a_setup_come_back_byte_for_byte(cli: Cli
     assert "Codex: taken out" in undone.out and "removed   AGENTS.md: block between marks" in undone.out
 
 
+def _list_private(project: Path) -> list[Path]:
+    return sorted((project / ".git/kittify").rglob("*"))
+
+
 def test_what_a_project_had_in_our_folder_is_said_to_be_written_and_comes_back(cli: Cli, project: Path) -> None:
     """spec-kitty leaves such files, and a config without a project's uuid gets one."""
     config, note = project / ".kittify/config.yaml", project / ".kittify/.gitignore"
@@ -478,7 +482,7 @@ def test_what_a_project_had_in_our_folder_is_said_to_be_written_and_comes_back(c
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    data = config.read_bytes()
+    data, before = config.read_bytes(), _list_private(project)
     said = cli("setup", "--dry-run").out
     assert cli("setup", "--yes").code == 0
     written = config.read_bytes()
@@ -489,6 +493,7 @@ def test_what_a_project_had_in_our_folder_is_said_to_be_written_and_comes_back(c
     undone = cli("setup", "--undo")
     was, ignored = config.read_bytes(), note.read_bytes()
     assert beside.read_bytes() == ignored
+    assert _list_private(project) == before
 
     assert "writes    .kittify/config.yaml\n" in said and "config.yaml" not in again
     assert len({data, written, changed}) == 3 and "restores  .kittify/config.yaml\n" in foreseen.out

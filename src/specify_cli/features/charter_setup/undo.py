@@ -236,7 +236,9 @@ def undo(root: str, *, dry_run: bool) -> Undone:
         for name in filter(os.path.lexists, gone):
             os.unlink(name)
         _remove_empty(f"{root}/{layout.KITTIFY}")
-        if not os.path.lexists(f"{root}/{layout.KITTIFY}"):
+        # Where setup gave the project its uuid, this clone had remembered nothing before.
+        project, _ = load_project(root, shell.home(), lenient=True)
+        if not project.config.project_uuid:
             forget_accepted(project.git_dir, project.location.place)
             if project.git_dir is not None:
                 # What was kept of parsed rules, and our folder there where that was all.
