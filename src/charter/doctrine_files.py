@@ -108,7 +108,7 @@ def read_packed(
     try:
         packs = parse_lock(lock.data)
     except PackError as broken:
-        problems.append(Problem(LOCK_PATH, None, str(broken), suggest_repair(LOCK_PATH)))
+        problems.append(Problem(LOCK_PATH, None, str(broken), broken.repair))
         return PackDoctrine(True, policy_error=f"policy lookup failed: {LOCK_PATH}: {broken}")
     sections: list[Artifact] = []
     artifacts = []

@@ -75,8 +75,16 @@ class Pack(NamedTuple):
 class PackError(ValueError):
     """A lock or a pack that cannot be used: why.
 
-    The message is a part of a sentence; the caller adds the file.
+    The message is a part of a sentence; the caller adds the file. `repair` says what to do.
     """
+
+    repair = _RESTORE
+
+
+class NewerLockError(PackError):
+    """A lock that a newer version of this program wrote: nothing that git brings back helps."""
+
+    repair = "update spec-kitty"
 
 
 @lru_cache(maxsize=4096)
@@ -117,7 +125,10 @@ def parse_lock(data: bytes) -> tuple[Pack, ...]:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise PackError(f"expected JSON ({error})") from None
-    if not isinstance(document, dict) or document.get("version") != LOCK_VERSION:
+    version = document.get("version") if isinstance(document, dict) else None
+    if isinstance(version, int) and version > LOCK_VERSION:
+        raise NewerLockError(f"expected version {LOCK_VERSION}, found the newer version {version}")
+    if version != LOCK_VERSION:
         raise PackError(f"expected a mapping with version {LOCK_VERSION} and packs")
     entries = document.get("packs")
     packs = tuple(_read_entry(entry) for entry in entries) if isinstance(entries, list) else None
@@ -173,7 +184,7 @@ def read_lock(root: str) -> tuple[SourceFile | None, tuple[Pack, ...], Problem |
     except SourceError as error:
         return None, (), error.problem._replace(path=LOCK_PATH)
     except PackError as error:
-        return None, (), Problem(LOCK_PATH, None, str(error), _RESTORE)
+        return None, (), Problem(LOCK_PATH, None, str(error), error.repair)
 
 
 def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tuple[Problem, ...]]:

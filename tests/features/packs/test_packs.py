@@ -433,6 +433,16 @@ def test_a_lock_that_cannot_be_used_is_an_error_and_no_record_is_lost(house: Hou
     assert house.run("packs", "verify").code == 1
 
 
+def test_a_lock_of_a_newer_version_is_said_to_be_one(house: House) -> None:
+    """Nothing that git brings back would help: the lock is right, and this version too old for it."""
+    (house.root / ".kittify/packs.lock").write_text('{"version": 2, "packs": []}')
+    said = house.run("packs", "list", "--json").error()
+    warned = " ".join(house.do()["warnings"])
+    told = house.run("doctor", "--json").out
+    for text in (json.dumps(said), warned, told):
+        assert "version 2" in text and "update spec-kitty" in text and "git checkout" not in text, text
+
+
 def test_hostile_sources_and_texts_of_a_pack_run_nothing_and_paint_nothing(house: House, pack: Path) -> None:
     (pack / "pack.yaml").write_text('id: house-rules\nversion: "1\\e[31m"\nlicence: "x\\u202e"\n')
     added = house.run("packs", "add", "../house-rules")
