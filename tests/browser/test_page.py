@@ -235,8 +235,8 @@ def test_nothing_recorded_runs(browser: Browser, tmp_path: Path, number: int) ->
     verdict, _ = check(browser, path, 1000)
     assert verdict == "checked", browser.text("#verdict")[:300]
     assert browser.value("document.title") == "A record of an agent's work"
-    elements = "main script, main img, main iframe, main [onerror], main [onmouseover], main a"
-    assert browser.value(f"document.querySelectorAll('{elements}').length") == 0
+    elements = "main script, main img, main iframe, main [onerror], main [onmouseover], main a:not([href^='#line-'])"
+    assert browser.value(f"document.querySelectorAll({json.dumps(elements)}).length") == 0
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b\x07]", browser.text())
 
 
@@ -279,7 +279,10 @@ def test_every_rendering_states_the_facts_of_one_story(browser: Browser, tmp_pat
     shop.test(one, "1 failed, 3 passed in 0.1s", status="error")
     shop.edit(one, lines=1)
     shop.test(one)
-    shop.record(one, ("turn", {"text": "It was the *key*."}), ("capture_gap", {"reason": "x", "what": "a <b>"}))
+    spent = {"model": "some-model", "tokens": {"input": 1000, "output": 100}, "cost": "0.25"}
+    shop.record(
+        one, ("turn", {"text": "It was the *key*.", **spent}), ("capture_gap", {"reason": "x", "what": "a <b>"})
+    )
     shop.approve(one)
     shop.end(one)
     shop.commit()
@@ -313,6 +316,8 @@ def test_every_rendering_states_the_facts_of_one_story(browser: Browser, tmp_pat
     assert "tests passed after the last change (pytest -q)" in comment and "passed: pytest -q" in text
     assert "2 calls, 1 failed or denied" in comment and "2, 1 failed or denied" in text
     assert "2 calls (1 failed or denied)" in screen
+    used = "some-model: 1,000 in, 100 out, $0.25 (as the program reckons)"
+    assert used in text and used in screen and "input 1000, output 100, $0.25 as the program reckons" in text
     for file in told["changed"]:
         assert f"{file['kind']} {file['path']} +{file['added']} −{file['removed']}" in text
         assert f"edited {file['path']} +{file['added']} −{file['removed']}" in comment
@@ -507,6 +512,163 @@ def make_long(path: Path, calls: int) -> bytes:
     page = make_page(data.decode().removesuffix("\n").split("\n"), [], [], [], {})
     path.write_bytes(page)
     return page
+
+
+def write_run(path: Path, *bodies: dict[str, object]) -> None:
+    """Write the page of a record with these lines behind its first."""
+    data, _ = chain(
+        genesis_tip(), "01JD4Q3S0000000000000000A1", [{"event": "started", "request_text": "a run"}, *bodies]
+    )
+    path.write_bytes(make_page(data.decode().removesuffix("\n").split("\n"), [], [], [], {}))
+
+
+def tell_call(number: int, command: str, output: str, status: str = "ok") -> list[dict[str, object]]:
+    """Return the lines of one command, captured as JSON that a program wraps around it."""
+    call = {"call_id": f"c{number}", "tool": "Bash"}
+    return [
+        {"event": "tool_call", **call, "args": {"head": json.dumps({"command": command})}},
+        {
+            "event": "tool_result",
+            **call,
+            "status": status,
+            "output": {"head": json.dumps({"stderr": "", "stdout": output})},
+        },
+    ]
+
+
+def search(browser: Browser, query: str) -> tuple[str, str]:
+    """Search in a page; return what it says was found, and the address of the first find."""
+    browser.value("document.querySelector('#search').value = ''")
+    browser.type("#search", query)
+    browser.key("Enter", 13)
+    return browser.text("#map [role=status]"), str(browser.value("location.hash"))
+
+
+def test_a_search_finds_what_a_reader_sees_and_every_line_has_an_address(browser: Browser, tmp_path: Path) -> None:
+    """Texts stand in a record with the escapes of JSON, some of them cut; a reader types what the page shows."""
+    path = tmp_path / "run.html"
+    cut = {"head": '{"stdout": "a \\"long\\" way\\nfrom home, and', "tail": "there", "size": 900}
+    write_run(
+        path,
+        *tell_call(1, "python3 -c \"print('hi')\"", 'File "src/a.py", line 6'),
+        *tell_call(2, "pytest -q", "2 failed, 1 passed in 0.1s", "error"),
+        {"event": "tool_call", "call_id": "c3", "tool": "Read", "args": {"head": '{"file_path": "b.py"}'}},
+        {"event": "tool_result", "call_id": "c3", "status": "ok", "output": cut},
+    )
+    assert check(browser, path) == ("checked", "")
+
+    for query, where in (
+        ("-c \"print('hi')\"", "#at-1"),
+        ('File "src/a.py", line 6', "#at-1"),
+        ("ran pytest -q: 2 FAILED", "#at-3"),
+        ('a "long" way', "#at-5"),
+        ("a run", "#line-1"),
+    ):
+        assert search(browser, query) == ("1 of 1 lines", where), query
+    assert search(browser, "no such word")[0] == "Nothing holds it."
+    for address, focused in (("line-5", "line-5"), ("at-4", "at-3"), ("at-0", "line-1")):
+        browser.value(f"location.hash = '{address}'")
+        assert wait_until_focused(browser, focused), address
+    assert browser.value("[...document.querySelectorAll('#at-3 .act a')].map((link) => link.hash)") == [
+        "#line-4",
+        "#line-5",
+    ]
+
+
+def wait_until_focused(browser: Browser, name: str) -> bool:
+    for _ in range(100):
+        if browser.value("document.activeElement.id") == name:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_keys_lead_to_the_next_prompt_failure_edit_and_part(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    patch: dict[str, object] = {
+        "event": "patch_apply",
+        "path": "a.py",
+        "kind": "modify",
+        "diff": {"head": "@@ -1 +1 @@"},
+    }
+    prompts: list[dict[str, object]] = [{"event": "prompt", "text": {"head": text}} for text in ("one", "two")]
+    write_run(path, prompts[0], *tell_call(1, "ls", ""), patch, prompts[1], *tell_call(2, "false", "", "error"), patch)
+    assert check(browser, path) == ("checked", "")
+
+    for key, where in (("p", 1), ("p", 5), ("f", 6), ("k", 5), ("e", 8), ("j", 1), ("j", 2), ("e", 4)):
+        browser.key(key, ord(key.upper()))
+        assert browser.value("location.hash") == f"#at-{where}", key
+    browser.key("/", 191)
+    assert browser.value("document.activeElement.id") == "search"
+
+
+def test_colours_end_where_the_program_ended_them(browser: Browser, tmp_path: Path) -> None:
+    """Also 39 and 22 end them, and the numbers behind 38 and 48 are no colours of their own."""
+    path = tmp_path / "run.html"
+    printed = "\x1b[31mred\x1b[39m plain \x1b[1mbold\x1b[22m thin \x1b[1;38;5;33mown\x1b[0m \x1b[48;2;1;31;32mback"
+    write_run(path, *tell_call(1, "node x.js", printed, "error"))
+    assert check(browser, path) == ("checked", "")
+
+    spans = "[...document.querySelectorAll('#at-1 pre span')].map((one) => [one.className, one.textContent])"
+    assert browser.value(spans) == [["colour-1", "red"], ["bold", "bold"], ["bold", "own"]]
+    assert browser.text("#at-1 pre") == "red plain bold thin own back"
+
+
+def test_a_diff_marks_whole_characters_and_lines_that_became_two(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    diff = "@@ -1,3 +1,4 @@\n-a = '\U0001f600'\n+a = '\U0001f601'\n b = 1\n"
+    diff += "-total = count(one)\n+total = count(one, two)\n+c = '\u202e'\n"
+    before = {"head": "a = '\U0001f600'\nb = 1\ntotal = count(one)\n", "size": 40}
+    write_run(
+        path,
+        {"event": "patch_apply", "path": "a.py", "kind": "modify", "diff": {"head": diff}, "before": before},
+    )
+    assert check(browser, path) == ("checked", "")
+    rows = "[...document.querySelectorAll('#at-1 .diff > span')].map((row) => row.innerText.trimEnd())"
+    marks = "[...document.querySelectorAll('#at-1 .diff b')].map((mark) => mark.textContent)"
+    browser.value(
+        "document.querySelectorAll('#changes ~ details').forEach((part) => { part.fill(); part.open = true; })"
+    )
+    browser.value("document.querySelectorAll('.file details').forEach((part) => { part.fill(); part.open = true; })")
+
+    assert browser.value(rows)[1:-1] == [
+        "-a = '\U0001f600'",
+        "+a = '\U0001f601'",
+        " b = 1",
+        "-total = count(one)",
+        "+total = count(one, two)",
+        "+c = '\\u{202e}'",
+    ]
+    assert browser.value(marks) == ["\U0001f600", "\U0001f601", ", two"]
+    sides = browser.value("[...document.querySelectorAll('.file details pre')].map((side) => side.textContent)")
+    assert sides == [before["head"], "a = '\U0001f601'\nb = 1\ntotal = count(one, two)\nc = '\\u{202e}'\n"]
+
+
+def test_the_map_says_how_many_there_are_of_what_it_shows_in_part(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    tests = (line for number in range(70) for line in tell_call(number, f"pytest -q t{number}.py", "1 failed", "error"))
+    write_run(path, *tests)
+    assert check(browser, path) == ("checked", "")
+
+    heads = browser.value("[...document.querySelectorAll('#map summary')].map((one) => one.textContent)")
+    assert heads == ["Failures (the first 60 of 70)"]
+
+
+def test_what_is_copied_as_markdown_holds_no_markup_of_the_record(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    write_run(
+        path,
+        {"event": "prompt", "text": {"head": "~~~~\n# not a heading\n~~~~~\n\u202eend"}},
+        *tell_call(1, "echo '![x](http://example.org/x.png)'\n# neither\n<b>", ""),
+    )
+    assert check(browser, path) == ("checked", "")
+    clipboard = "{value: {writeText: async (text) => { window.copied = text; }}}"
+    browser.value(f"Object.defineProperty(navigator, 'clipboard', {clipboard}) && 0")
+    browser.press("#map button")
+    copied = browser.value("window.copied")
+
+    assert "  ~~~~~~\n  ~~~~\n  # not a heading\n  ~~~~~\n  \\u{202e}end\n  ~~~~~~\n" in copied
+    assert r"ran echo '\!\[x\](http://example.org/x.png)' \# neither \<b\>" in copied
 
 
 @pytest.mark.stress

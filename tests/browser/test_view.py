@@ -66,6 +66,21 @@ def test_work_under_way_appears_and_nothing_recorded_runs(
     assert all(url.startswith((viewer.base, "about:")) for url in asked)
 
 
+def test_the_keys_of_a_records_page_work_as_soon_as_the_viewer_shows_it(
+    project: Path, chartered: Path, home: Path, browser: Browser
+) -> None:
+    with open_invocation(chartered, "fix the login test") as run:
+        run.error("E1", "it broke")
+    with viewing(project, home) as viewer:
+        browser.open(viewer.opening)
+        browser.click("tbody th a")
+        assert wait(browser, VERDICT, "checked")
+        browser.key("f", 70)
+
+        assert wait(browser, "document.activeElement.tagName", "IFRAME")
+        assert browser.value("document.activeElement.contentWindow.location.hash").startswith("#at-")
+
+
 def _search(browser: Browser, viewer: Viewer) -> None:
     browser.open(f"{viewer.base}/?q=pytest")
     assert "line found" in browser.text() or "lines found" in browser.text()

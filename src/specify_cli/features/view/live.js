@@ -1,5 +1,6 @@
 "use strict";
-// Asks whether what is shown has changed, and puts the new content in the place of the old. It is the viewer's only script.
+// Asks whether what is shown has changed, and puts the new content in the place of the old. Hands the keys of a record's page to it.
+// It is the viewer's only script.
 const PAUSE = 1500;
 // Beside this script, wherever the viewer has its pages.
 const STATE = new URL("state", document.currentScript.src).href;
@@ -18,4 +19,12 @@ async function ask() {
   for (const frame of main.querySelectorAll("iframe")) frame.contentWindow.location.reload();
 }
 
+addEventListener("keydown", (event) => {
+  const page = document.querySelector("iframe")?.contentWindow;
+  const isOther = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea");
+  if (!page || isOther || !"jkpfe/".includes(event.key)) return;
+  event.preventDefault();
+  page.focus();
+  page.dispatchEvent(new page.KeyboardEvent("keydown", { key: event.key, cancelable: true }));
+});
 setInterval(() => ask().catch(() => {}), PAUSE);

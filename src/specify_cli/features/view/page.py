@@ -28,8 +28,10 @@ from specify_cli.libraries.story.stored import tell_above
 from specify_cli.libraries.story.telling import tell_story
 from specify_cli.libraries.web.document import make_page, read_script
 from specify_cli.project.config import Project
+from specify_cli.project.prices import read_prices
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
+from specify_cli.record.reading.usage import describe_usage, sum_usage
 from specify_cli.record.reading.views import number_lines
 from specify_cli.record.record import fold, lines_in_force
 from specify_cli.storage.checking import read_annex_files, verify_place
@@ -113,6 +115,7 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
         ),
         "replay": _replay(project, place.invocation_id),
         "note": [remark.line for remark in note_done(lines_told, commands)],
+        "used": [describe_usage(row._asdict()) for row in sum_usage(lines_told, read_prices())],
         "not_seen": list_unseen(record.started, lines_told),
         "left_out": left_out,
         "keys": keys,

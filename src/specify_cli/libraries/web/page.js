@@ -333,6 +333,9 @@ const DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "
 // So many characters of one text are shown, and so many lines of a record at once: a browser lays out no more without a pause.
 const SHOWN = 200000;
 const LINES_AT_ONCE = 1000;
+const MAPPED = 60;
+const LANES = 24;
+const BARS = 400;
 
 function make(name, attributes, ...children) {
   const element = document.createElement(name);
@@ -372,13 +375,17 @@ function coloured(value) {
       if (piece) box.append(names.size ? make("span", { class: [...names].join(" ") }, shown(piece)) : shown(piece));
       continue;
     }
-    for (const code of piece.split(";").map(Number)) {
+    const codes = piece.split(";").map(Number);
+    while (codes.length) {
+      const code = codes.shift();
+      // A colour by its number or by its parts: what follows belongs to it, and is no code.
+      if (code === 38 || code === 48) codes.splice(0, { 2: 4, 5: 2 }[codes[0]] ?? 0);
+      const isColour = (code >= 30 && code <= 37) || (code >= 90 && code <= 97);
       if (code === 0) names = new Set();
-      else if (code === 1) names.add("bold");
-      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) {
-        names = new Set([...names].filter((name) => name === "bold"));
-        names.add(`colour-${code % 10}`);
-      }
+      if (code === 1) names.add("bold");
+      if (code === 22) names.delete("bold");
+      if (isColour || code === 38 || code === 39) names = new Set(names.has("bold") ? ["bold"] : []);
+      if (isColour) names.add(`colour-${code % 10}`);
     }
   }
   return box;
@@ -410,20 +417,25 @@ function showDiff(lines) {
       rows.push(make("span", lines[at].startsWith("@@") ? { class: "quiet" } : {}, shown(lines[at++]), "\n"));
       continue;
     }
-    const pairs = gone.length === came.length ? gone.map((line, number) => differ(line, came[number])) : [];
+    const pairs = gone.map((line, number) => differ(line, came[number] ?? "", gone.length === came.length));
     gone.forEach((line, number) => rows.push(markLine("gone", line, pairs[number])));
     came.forEach((line, number) => rows.push(markLine("came", line, pairs[number])));
   }
   return make("pre", { class: "diff", tabindex: "0" }, ...rows);
 }
 
-function differ(one, two) {
-  // How many characters two lines begin and end with alike, behind the sign.
+function differ(one, two, arePaired) {
+  // How many characters two lines begin and end with alike, behind the sign. Where more lines came than went, or fewer, two
+  // lines are held to be one that changed only if half of the shorter is alike.
+  const shorter = Math.min(one.length, two.length);
   let begin = 1;
-  while (begin < one.length && begin < two.length && one[begin] === two[begin]) begin += 1;
+  while (begin < shorter && one[begin] === two[begin]) begin += 1;
   let end = 0;
-  while (end < Math.min(one.length, two.length) - begin && one.at(-1 - end) === two.at(-1 - end)) end += 1;
-  return begin > 1 || end ? { begin, end } : undefined;
+  while (end < shorter - begin && one.at(-1 - end) === two.at(-1 - end)) end += 1;
+  // A character of two halves stays whole.
+  if (/[\ud800-\udbff]/.test(one[begin - 1])) begin -= 1;
+  if (end && /[\udc00-\udfff]/.test(one.at(-end))) end -= 1;
+  return (arePaired && (begin > 1 || end)) || (begin - 1 + end) * 2 > shorter ? { begin, end } : undefined;
 }
 
 function markLine(kind, line, alike) {
@@ -506,6 +518,8 @@ function showBearing(part, { lines, story }) {
 
 function remember(part, element, context) {
   context.parts.push({ part, element });
+  // A part is found by its name at its first line alone.
+  if (part.seqs.length) context.told.set(part.seqs[0], part);
   for (const seq of part.seqs) context.elements.set(seq, element);
 }
 
@@ -516,7 +530,8 @@ function showAct(act, context) {
   if (act.what) {
     const ended = ["failed", "denied"].includes(act.outcome) ? `✗ ${act.outcome}` : act.outcome === "ok" ? "" : act.outcome;
     found.push(make("p", { class: "act" }, make("code", {}, shown(act.what)), " ",
-      make("span", { class: "quiet" }, shown([ended, act.result === act.outcome ? "" : act.result, spanOf(act.duration_ms), nameLines(act.seqs), sayHeld(own)].filter(Boolean).join(" · ")))));
+      make("span", { class: "quiet" }, shown([ended, act.result === act.outcome ? "" : act.result, spanOf(act.duration_ms)].filter(Boolean).map((one) => `${one} · `).join("")),
+        ...linkLines(act.seqs), own.length ? ` · ${sayHeld(own)}` : "")));
   }
   const isPatched = own.some((line) => line.fields.event === "patch_apply");
   for (const { fields } of own) {
@@ -538,6 +553,11 @@ function showAct(act, context) {
 
 function nameLines(seqs) {
   return `${seqs.length === 1 ? "line" : "lines"} ${seqs.join(", ")}`;
+}
+
+function linkLines(seqs) {
+  // The raw lines are numbered from 1, those of the record from 0.
+  return [seqs.length === 1 ? "line " : "lines ", ...seqs.flatMap((seq, at) => [at ? ", " : "", make("a", { href: `#line-${seq + 1}` }, text(seq))])];
 }
 
 function sayHeld(lines) {
@@ -640,14 +660,42 @@ function showChanges(story, { bySeq, objects }) {
   const countOf = (file) => (file.added === null ? "" : ` +${file.added} −${file.removed}`);
   const rows = story.changed.map((file) => fold(make("span", {}, shown(`${file.kind} ${file.path}${countOf(file)}`)), { class: "file" }, () => {
     const fields = linesOf(file);
-    const before = textOf(fields[0]?.before, objects);
-    const after = textOf(fields.at(-1)?.after, objects);
-    const sides = before && after && fields.length > 1 ? [fold("Before and after", {}, () => [make("pre", { tabindex: "0" }, shown(before)), make("pre", { tabindex: "0" }, shown(after))])] : [];
-    return [...fields.map((one) => showDiff(diffOf(one, objects))), ...sides];
+    return [...fields.map((one) => showDiff(diffOf(one, objects))), fold("Before and after", {}, () => showSides(fields, objects))];
   }));
   const all = fold("The whole run as one diff", {}, () => story.changed.map((file) =>
     showDiff([`--- ${file.path}`, ...linesOf(file).flatMap((one) => diffOf(one, objects))])));
   return [make("h2", { id: "changes" }, "Changed"), ...rows, all];
+}
+
+function showSides(fields, objects) {
+  // What a file was before its first change and after its last, as far as that is kept. Many programs tell the text before and
+  // the change alone: then the text after is what the change makes of it.
+  const [first, last] = [fields[0], fields.at(-1)];
+  const isWhole = (value) => isObject(value) && typeof value.head === "string" && (objects.has(value.object) || !(value.tail || value.object || value.truncated));
+  let before = first.kind === "create" ? null : textOf(first.before, objects);
+  let after = last.kind === "delete" ? null : textOf(last.after, objects);
+  if (after === "" && isWhole(last.before) && isWhole(last.diff)) after = applyDiff(textOf(last.before, objects), textOf(last.diff, objects));
+  const side = (name, value, gone) => [make("p", { class: "quiet" }, value ? name : `${name}: ${value === null ? gone
+    : "its text was not kept whole"}.`), ...(value ? [make("pre", { tabindex: "0" }, shown(value))] : [])];
+  return [...side("Before", before, "there was no such file"), ...side("After", after, "the file was deleted")];
+}
+
+function applyDiff(before, diff) {
+  // The text that a unified diff makes of another; "" where it is not one of that text.
+  const rows = before.split("\n");
+  const made = [];
+  let at = 0;
+  for (const row of diff.split("\n").slice(diff.split("\n").findIndex((one) => one.startsWith("@@")))) {
+    const hunk = /^@@ -(\d+)/.exec(row);
+    if (hunk) while (at < Math.max(0, hunk[1] - 1)) made.push(rows[at++]);
+    else if (row.startsWith("+")) made.push(row.slice(1));
+    else if (/^[ -]/.test(row)) {
+      if (rows[at] !== row.slice(1)) return "";
+      if (row.startsWith(" ")) made.push(rows[at]);
+      at += 1;
+    }
+  }
+  return [...made, ...rows.slice(at)].join("\n");
 }
 
 function showModels(lines) {
@@ -657,17 +705,20 @@ function showModels(lines) {
     const sum = models.get(name) ?? { calls: 0, tokens: {} };
     sum.calls += 1;
     for (const [kind, number] of Object.entries(fields.tokens)) sum.tokens[kind] = (sum.tokens[kind] ?? 0) + Number(number);
+    if (fields.cost !== undefined) sum.cost = (sum.cost ?? 0) + Number(fields.cost);
     models.set(name, sum);
   }
   if (!models.size) return [];
   return [make("h2", {}, "Models"), makeTable("tokens as the lines tell them", ["model", "lines", "tokens"], [...models].map(
     ([name, sum]) => make("tr", {}, make("th", { scope: "row" }, shown(name)), make("td", {}, text(sum.calls)),
-      make("td", {}, shown(Object.entries(sum.tokens).map(([kind, number]) => `${kind} ${number}`).join(", "))))))];
+      make("td", {}, shown([...Object.entries(sum.tokens).map(([kind, number]) => `${kind} ${number}`),
+        ...(sum.cost === undefined ? [] : [`$${Number(sum.cost.toFixed(6))} as the program reckons`])].join(", "))))))];
 }
 
 function showSaid(said) {
   const list = makeList([
-    ["note", said.note?.join("\n")],
+    ["note", said.note?.join("; ")],
+    ["used", said.used?.join("; ")],
     ["not seen", said.not_seen?.join(", ")],
     ["replay", said.replay],
     ["objects left out", (said.left_out ?? []).join(", ")],
@@ -707,53 +758,111 @@ function showLines(lines) {
   const rest = lines.filter((line) => !wrong.includes(line));
   const pages = Array.from({ length: Math.ceil(rest.length / LINES_AT_ONCE) }, (_, number) => rest.slice(number * LINES_AT_ONCE, (number + 1) * LINES_AT_ONCE));
   return [...wrong.map(showOne), fold("The record, line by line", { id: "all-lines" }, () => (pages.length < 2 ? rest.map(showOne)
-    : pages.map((page) => fold(`lines ${page[0].number} to ${page.at(-1).number}`, {}, () => page.map(showOne)))))];
+    : pages.map((page) => fold(`lines ${page[0].number} to ${page.at(-1).number}`,
+      { "data-from": page[0].number, "data-to": page.at(-1).number }, () => page.map(showOne)))))];
 }
 
 function tellMarkdown(story, context) {
-  const fence = (value) => `\n~~~~\n${value}\n~~~~\n`;
+  // Recorded text is no Markdown: what would be is escaped, and no text ends its own fence.
+  const spell = (value) => { const box = document.createElement("p"); box.append(shown(value)); return box.textContent; };
+  const plain = (value) => spell(text(value).replace(/\s+/g, " ")).replace(/[\\`*_[\]<>#|~&!$@]/g, "\\$&");
+  const fence = (value, depth) => {
+    const marks = "~".repeat((value.match(/~+/g) ?? []).reduce((most, run) => Math.max(most, run.length + 1), 4));
+    return `\n${`${marks}\n${spell(value)}\n${marks}`.replace(/^/gm, "  ".repeat(depth + 1))}\n\n`;
+  };
   const tell = (part, depth) => {
     const said = ["prompt", "answer", "asked"].includes(part.kind) ? textOf(context.bySeq.get(part.seqs[0])?.fields.text, context.objects) : "";
-    const acts = part.acts.length > 1 ? part.acts.map((act) => `${"  ".repeat(depth + 1)}- ${act.what}${act.result ? `: ${act.result}` : ""}\n`).join("") : "";
-    const title = part.kind === "opening" ? "" : `${"  ".repeat(depth)}- ${part.outcome === "failed" ? "✗ " : ""}${part.title}\n`;
-    return title + acts + (said ? fence(said) : "") + part.parts.map((one) => tell(one, depth + 1)).join("");
+    const acts = part.acts.length > 1 ? part.acts.map((act) => `${"  ".repeat(depth + 1)}- ${plain(act.what)}${act.result ? `: ${plain(act.result)}` : ""}\n`).join("") : "";
+    const title = part.kind === "opening" ? "" : `${"  ".repeat(depth)}- ${["failed", "denied"].includes(part.outcome) ? "✗ " : ""}${plain(part.title)}\n`;
+    return title + acts + (said ? fence(said, depth) : "") + part.parts.map((one) => tell(one, depth + 1)).join("");
   };
-  return `# ${story.asked.request ?? "A record"}\n\n${story.outcome}, ${story.calls} calls, ${story.failed} failed or denied. ${story.told.summary}.\n\n`
-    + story.done.map((part) => tell(part, 0)).join("") + story.changed.map((file) => `- ${file.kind} ${file.path}\n`).join("");
+  const facts = [...story.left, ...story.judged].map((fact) => `- ${plain(fact.text)}\n`).join("");
+  return `# ${plain(story.asked.request ?? "A record")}\n\n${plain(story.outcome)}, ${story.calls} calls, ${story.failed} failed or denied. ${plain(story.told.summary)}. `
+    + `Tests after the last change: ${plain(TESTED[story.tests] ?? story.tests)}.\n\n${story.done.map((part) => tell(part, 0)).join("")}\n`
+    + `${story.changed.map((file) => `- ${plain(`${file.kind} ${file.path}`)}\n`).join("")}\n${facts}`;
 }
 
 // --- finding one's way
 
 function makeMap(context, story) {
   const link = (label, element, name = "") => make("li", name ? { class: name } : {}, make("a", { href: `#${element.id}` }, shown(label)));
-  const of = (test) => context.parts.filter(({ part }) => test(part)).slice(0, 60);
+  const counts = [];
+  const of = (test) => {
+    const all = context.parts.filter(({ part }) => test(part));
+    counts.push(all.length);
+    return all.slice(0, MAPPED);
+  };
   const lists = [
     ["Chapters", of((part) => part.kind === "prompt" || part.kind === "subagent" || part.kind === "step")
       .map(({ part, element }) => link(part.text.slice(0, 60) || part.title, element, part.kind === "prompt" ? "" : "inner"))],
     ["Failures", of((part) => ["failed", "denied"].includes(part.outcome)).map(({ part, element }) => link(part.title.slice(0, 60), element, "bad"))],
     ["Edits", of((part) => part.kind === "edit" || part.kind === "change").map(({ part, element }) => link(part.title.slice(0, 60), element))],
-  ].filter(([, items]) => items.length);
+  ].map(([name, items], at) => [`${name} (${items.length < counts[at] ? `the first ${items.length} of ` : ""}${counts[at].toLocaleString("en")})`, items])
+    .filter(([, items]) => items.length);
   const search = make("input", { type: "search", id: "search", "aria-label": "Search in this page", placeholder: "Search ( / )" });
   const filter = make("select", { id: "filter", "aria-label": "Filter" },
     ...[["", "everything"], ["edits", "only what changed files"], ["bad", "only what failed"], ["words", "only words"]]
       .map(([value, label]) => make("option", { value }, label)));
   const copy = make("button", { type: "button" }, "Copy as Markdown");
-  const result = make("p", { role: "status", class: "quiet" }, "Keys: j k next, f failure, e edit, / search");
+  const result = make("p", { role: "status", class: "quiet" }, "Keys: j k next, p prompt, f failure, e edit, / search");
   copy.addEventListener("click", () => navigator.clipboard?.writeText(tellMarkdown(story, context))
     .then(() => { result.textContent = "Copied."; }, () => { result.textContent = "The browser did not let it be copied."; }));
   filter.addEventListener("change", () => { document.documentElement.dataset.only = filter.value; });
-  let last = { query: "", at: -1 };
+  let last = { query: "", at: -1, found: [] };
   search.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     const query = search.value.toLowerCase();
-    const found = context.lines.filter((line) => query && context.elements.has(line.fields.seq) && line.raw.toLowerCase().includes(query));
-    last = { query, at: last.query === query ? (last.at + 1) % Math.max(1, found.length) : 0 };
+    const isNext = last.query === query;
+    const found = isNext ? last.found : context.lines.filter((line) => query && wordsOf(line, context).includes(query));
+    last = { query, at: isNext ? (last.at + 1) % Math.max(1, found.length) : 0, found };
     result.textContent = found.length ? `${last.at + 1} of ${found.length} lines` : "Nothing holds it.";
-    if (found.length) go(context.elements.get(found[last.at].fields.seq));
+    if (found.length) go(findElement(context, found[last.at].fields.seq));
   });
   return make("nav", { id: "map", "aria-label": "Map of this record" }, make("p", {}, search), make("p", {}, filter), make("p", {}, copy), result,
     // On a phone the run itself stands above the fold.
-    ...lists.map(([name, items]) => make("details", matchMedia("(max-width: 40rem)").matches ? {} : { open: "" }, make("summary", {}, `${name} (${items.length})`), make("ul", {}, ...items))));
+    ...lists.map(([name, items]) => make("details", matchMedia("(max-width: 40rem)").matches ? {} : { open: "" }, make("summary", {}, name), make("ul", {}, ...items))));
+}
+
+function wordsOf(line, context) {
+  // What a reader sees of a line: its bytes, each text in it as it reads without the escapes of JSON, and what its part is called.
+  const texts = [line.raw];
+  const gather = (value, depth) => {
+    if (Array.isArray(value) || (isObject(value) && typeof value.head !== "string")) {
+      if (depth < 20) Object.values(value).forEach((one) => gather(one, depth + 1));
+      return;
+    }
+    const kept = textOf(value, context.objects);
+    texts.push(kept);
+    if (!/^["{[]/.test(kept)) return;
+    try {
+      gather(JSON.parse(kept), depth + 1);
+    } catch {
+      texts.push(kept.replace(/\\(["\\n])/g, (_, sign) => (sign === "n" ? "\n" : sign))); // it was cut
+    }
+  };
+  gather(line.fields, 0);
+  if (line.fields.event === "started") texts.push(context.objects.get(line.fields.governance_context_hash) ?? "");
+  const told = context.told.get(line.fields.seq);
+  if (told) texts.push(told.title, ...told.acts.map((act) => `${act.what}\n${act.result}`));
+  return texts.join("\n").toLowerCase();
+}
+
+function findElement({ elements, bySeq }, seq) {
+  // The part that tells a line; for what no part tells the raw line, or the text that the agent was given.
+  const line = bySeq.get(seq);
+  if (elements.has(seq) || !line) return elements.get(seq);
+  return (line.fields.event === "started" && find("whole-text")) || findLine(line.number);
+}
+
+function findLine(number) {
+  // The raw line of this number, wherever it is folded away.
+  for (let at = 0; at < 2 && !find(`line-${number}`); at += 1) {
+    find("all-lines")?.fill();
+    for (const page of document.querySelectorAll("#all-lines > details")) {
+      if (Number(page.dataset.from) <= number && number <= Number(page.dataset.to)) page.fill();
+    }
+  }
+  return find(`line-${number}`);
 }
 
 // Who did what at which time, a lane for the agent and for each subagent: only where there are several.
@@ -769,7 +878,8 @@ function showLanes(story, context) {
     walk(part.parts, inner);
   });
   walk(story.done, lanes[0]);
-  const drawn = lanes.filter((lane) => lane.bars.length).slice(0, 24);
+  const working = lanes.filter((lane) => lane.bars.length);
+  const drawn = working.slice(0, LANES);
   if (drawn.length < 2) return [];
   const bars = drawn.flatMap((lane) => lane.bars);
   const from = Math.min(...bars.map((bar) => bar.begin));
@@ -787,7 +897,7 @@ function showLanes(story, context) {
     const top = at * 40;
     picture.append(draw("text", { x: 10, y: top + 13, class: "name" }, shown(lane.name.slice(0, 90)).textContent ?? ""),
       draw("line", { x1: 10, x2: 710, y1: top + 27, y2: top + 27 }));
-    for (const { begin, end, act, bad } of lane.bars.slice(0, 400)) {
+    for (const { begin, end, act, bad } of lane.bars.slice(0, BARS)) {
       const said = `${bad ? "✗ " : ""}${act.deed} ${act.what.slice(0, 80)}, ${localTime(act.at, CLOCK)}${act.duration_ms ? `, ${spanOf(act.duration_ms)}` : ""}`;
       const bar = draw("rect", { x: place(begin), y: top + 20, width: Math.max(4, place(end) - place(begin)), height: 14, class: bad ? "bad" : "" },
         draw("title", {}, shown(said).textContent ?? ""));
@@ -796,7 +906,9 @@ function showLanes(story, context) {
     }
   });
   const took = `${localTime(new Date(from).toISOString(), CLOCK)} to ${localTime(new Date(from + span).toISOString(), CLOCK)}`;
-  return [make("h2", {}, "Over time"), make("p", { class: "quiet" }, `${drawn.length} at work, ${took}; each bar leads to what was done.`),
+  const least = [[`the first ${LANES} of them are drawn`, working.length > LANES],
+    [`of each at most ${BARS} bars are drawn`, drawn.some((lane) => lane.bars.length > BARS)]].filter(([, holds]) => holds).map(([said]) => `; ${said}`);
+  return [make("h2", {}, "Over time"), make("p", { class: "quiet" }, `${working.length} at work, ${took}; each bar leads to what was done${least.join("")}.`),
     make("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Who worked when" }, picture)];
 }
 
@@ -811,11 +923,13 @@ function go(element) {
   element.scrollIntoView({ block: "center" });
 }
 
-function watchKeys({ parts }) {
+function watchKeys(context) {
+  const { parts } = context;
   const steps = {
     j: [1, () => true], k: [-1, () => true],
     f: [1, (part) => ["failed", "denied"].includes(part.outcome)],
     e: [1, (part) => part.kind === "edit" || part.kind === "change"],
+    p: [1, (part) => part.kind === "prompt"],
   };
   let at = -1;
   addEventListener("keydown", (event) => {
@@ -832,7 +946,10 @@ function watchKeys({ parts }) {
     }
   });
   const arrive = () => {
-    const element = location.hash ? find(location.hash.slice(1)) : null;
+    // `#at-7` is the part that tells line 7 of the record, `#line-8` the raw line: any of them, also where it is folded away.
+    const [, kind, number] = /^#(at|line)-(\d+)$/.exec(location.hash) ?? [];
+    const element = location.hash ? find(location.hash.slice(1))
+      ?? (kind === "at" ? findElement(context, Number(number)) : kind && findLine(Number(number))) : null;
     if (element) go(element);
   };
   addEventListener("hashchange", arrive);
@@ -846,7 +963,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
   const actor = isObject(started.actor) ? started.actor : {};
   const numbered = numberLines(lines, annexes);
   const context = { lines: numbered, bySeq: new Map(numbered.map((line) => [line.fields.seq, line])), objects, images, said, story,
-    parts: [], elements: new Map(), count: 0, began: started.started_at };
+    parts: [], elements: new Map(), told: new Map(), count: 0, began: started.started_at };
   const page = find("page");
   // Of a long record only what is in sight is laid out.
   if (all.length > LINES_AT_ONCE) document.documentElement.dataset.long = "";
