@@ -310,6 +310,7 @@ def _settle_screen(text: str) -> str:
     """Return a screen with times, durations, digests and the ends of ids as stand-ins of the same width."""
     text = re.sub(r"\b\d\d:\d\d:\d\d\b", "HH:MM:SS", text)
     text = re.sub(r"\b\d\d:\d\d\b", "HH:MM", text)
+    text = re.sub(r"(asked by: .* at HH:MM) \S+$", r"\1 ZONE", text, flags=re.M)
     # A call that took less than a millisecond shows no duration, so on a slow machine there are more of them.
     text = re.sub(r"  \d+(\.\d)? m?s$", "", text, flags=re.M)
     text = re.sub(r"\b\d+(\.\d)? m?s\b", "TIME", text)

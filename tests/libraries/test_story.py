@@ -372,6 +372,20 @@ def test_what_is_left_open_and_what_was_judged_cite_their_lines() -> None:
     assert (story.calls, story.failed, story.outcome) == (1, 0, "open")
 
 
+def test_what_failed_at_the_end_is_left_unless_the_note_of_a_done_record_has_it() -> None:
+    failing = [
+        *call(1, "Bash", {"command": "pytest -q"}, "1 failed in 0.1s", status="error"),
+        *call(3, "Bash", {"command": "make"}, "no rule", status="error"),
+        *call(5, "Bash", {"command": "make"}),
+    ]
+    text = "ended in an error when last run: pytest -q"
+
+    for outcome in (None, "failed", "abandoned", "done"):
+        story = tell_story([*failing, *([line(9, "completed", outcome=outcome)] if outcome else [])])
+        facts = (story.judged, story.left) if outcome == "done" else (story.left, story.judged)
+        assert [[(fact.text, fact.seqs) for fact in one] for one in facts] == [[(text, (1,))], []], outcome
+
+
 def test_a_change_in_a_call_that_a_transcript_reported_later_is_not_left_open() -> None:
     times = [f"2026-06-08T08:30:0{second}.000Z" for second in range(3)]
     gap = line(1, "capture_gap", reason="unseen_change", what="a.py", claimed_at=times[1])

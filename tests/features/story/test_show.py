@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
+import time
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -183,6 +185,17 @@ def test_what_was_done_on_another_day_says_on_which() -> None:
     ]
 
     assert list(render_story(tell_story(lines))) == ["  13:00:00  asked: go on", "    11-24 12:00:00  answered: go on"]
+
+
+def test_show_names_the_zone_of_its_times(cli: Cli, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "AAA-5:30")
+    time.tzset()
+    shown = cli("invocations", "show", run).out
+    monkeypatch.delenv("TZ")
+    time.tzset()
+
+    (asked,) = re.findall(r"^asked by: .* at \d\d:\d\d AAA$", shown, re.M)
+    assert asked
 
 
 def test_a_file_that_was_read_twice_is_named_once_as_it_is_counted() -> None:

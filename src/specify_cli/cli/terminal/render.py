@@ -213,7 +213,9 @@ def invocation_page(
     yield f"request:  {one_line(request, 400)}"
     calls = f" · {story.calls}" if story and story.calls else ""
     yield f"outcome:  {_describe_end(value, entries)}{calls}"
-    yield f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}"
+    start = _text(value.get("started_at"))
+    zone = there.strftime(" %Z") if (there := read_local(start)) else ""
+    yield f"asked by: {_describe_caller(value)} at {local_time(start)}{zone}"
     if story and story.work:
         yield f"part of:  {one_line(story.work)}"
     if value.get("parent_invocation_id"):

@@ -110,6 +110,7 @@ def tell_story(
     tests = sources.judge_tests()
     unseen = (Fact(shorten_paths(name_event(gap), root), (gap.seq,)) for gap in sources.gaps)
     notes = [Fact(remark.text, remark.seqs) for remark in sources.note_done()]
+    failures = [Fact(remark.text, remark.seqs) for remark in sources.list_failures()]
     return Story(
         invocation_id=say(started.get("invocation_id") or ""),
         # An older writer could close a record without saying how it ended.
@@ -124,7 +125,7 @@ def tell_story(
         calls=telling.calls,
         failed=telling.failed,
         tests=f"{tests.state}: {tests.command}" if tests.command else tests.state,
-        left=(*_join_facts(unseen), *telling.list_open()),
+        left=(*_join_facts(unseen), *telling.list_open(), *failures),
         judged=(*notes, *telling.judged),
     )
 

@@ -228,6 +228,12 @@ class RemarkSources:
         is_done = self._outcome == "done" and not self._withheld
         return tuple(_iter_remarks(self)) if is_done else ()
 
+    def list_failures(self) -> tuple[Remark, ...]:
+        """Return a remark about the commands whose last run failed, of a record that was not closed
+        as done; of one that was, `note_done` has it."""
+        is_other = self._outcome == "done" or self._withheld
+        return () if is_other else tuple(_find_failures(self))
+
     def judge_tests(self) -> CheckState:
         """Return what `judge_tests` returns, of the entries taken."""
         last = self.find_last()
