@@ -237,6 +237,7 @@ def test_nothing_recorded_runs(browser: Browser, tmp_path: Path, number: int) ->
     assert browser.value("document.title") == "A record of an agent's work"
     elements = "main script, main img, main iframe, main [onerror], main [onmouseover], main a:not([href^='#line-'])"
     assert browser.value(f"document.querySelectorAll({json.dumps(elements)}).length") == 0
+    assert browser.value("document.documentElement.scrollWidth <= innerWidth")
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b\x07]", browser.text())
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from declared import schemas
 from specify_cli.cli.completion import find_items
@@ -209,6 +210,24 @@ def test_a_check_of_many_records_shows_how_far_it_is(
 
     assert "checking records" not in quiet
     assert "checking records" in told and "2/2" in told
+
+
+def test_a_coloured_line_breaks_between_words_at_every_width(project: Path, home: Path, cli: Cli) -> None:
+    """A style takes no cell, and a wide character two; a word that is wider than the terminal stays whole."""
+    (one,) = begin(cli, "fix the login test")
+    failed = "the login 日本語 of ada was refused because no name was folded, " * 4 + "x" * 90
+    calls = [
+        {"event": "tool_call", "call_id": "c", "tool": "Bash", "args": {"command": "make login --json"}},
+        {"event": "tool_result", "call_id": "c", "status": "error", "output": failed},
+    ]
+    lines = "".join(json.dumps(event) + "\n" for event in calls).encode()
+    assert cli("profile-invocation", "record", "--invocation-id", one, stdin=lines).code == 0
+
+    for width in range(50, 110):
+        shown = run_main(["invocations", "show", one], cwd=project, home=home, columns=width).out
+        rows = re.sub(r"\x1b\[[0-9;]+m", "", shown).splitlines()
+        assert "\x1b[1;31m" in shown
+        assert [row for row in rows if cell_len(row) > width and len(row.split()) > 1] == [], width
 
 
 def test_a_line_of_a_record_of_another_day_has_its_date() -> None:

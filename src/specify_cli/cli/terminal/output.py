@@ -192,20 +192,22 @@ def _break_line(line: str, width: int) -> list[str]:
     """Return a line in parts that fit the terminal, the further ones indented."""
     if len(line) <= width and (line.isascii() or 2 * len(line) <= width):
         return [line]
-    from textwrap import wrap  # only a terminal is narrow, and these load slowly
-
-    from rich.cells import cell_len
+    from rich.cells import cell_len  # only a terminal is narrow, and this loads slowly
 
     plain = re.sub(_STYLED, "", line)
-    if cell_len(plain) <= width:
-        return [line]
     label = re.match(r"[\w ]{1,12}: +", plain)
     indent = " " * (label.end() if label else len(plain) - len(plain.lstrip()) + 2)
-    # Wide characters take two cells each, so a line holds fewer of them; a style takes none.
-    room = max(20, width * len(plain) // cell_len(plain)) + len(line) - len(plain)
-    return wrap(
-        line, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    ) or [line]
+    rows, used = [""], 0
+    # Each word with the blanks before it. A style takes no cell, and a wide character two.
+    for word in re.findall(" *[^ ]+", line.expandtabs()):
+        size = cell_len(re.sub(_STYLED, "", word))
+        if used and used + size > width:
+            size += len(indent) - (len(word) - len(word.lstrip()))
+            word, used = indent + word.lstrip(), 0
+            rows.append("")
+        rows[-1] += word
+        used += size
+    return rows
 
 
 def as_line(text: str) -> str:
