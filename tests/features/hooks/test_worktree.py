@@ -129,6 +129,34 @@ def agent(cli: Cli, begun: Path, project: Path, home: Path) -> Agent:
     return agent
 
 
+@pytest.mark.parametrize("at_end", [False, True])
+def test_a_file_that_a_person_removes_behind_an_edit_is_unseen(agent: Agent, at_end: bool) -> None:
+    """An edit tells which files it removes: what else is gone since the last look was not removed by it."""
+    agent.write("a.py", "first\n")
+    agent.write("sub/new.py", "second\n")
+    aside()
+    (agent.root / "b.py").unlink()
+    aside()
+    agent.write("a.py", "third\n") if at_end else agent.shell("true")
+    agent.stop()
+
+    assert (agent.unseen(), agent.seen()) == (["b.py"], [])
+
+
+def test_what_changes_in_a_call_of_which_only_the_end_is_told_is_not_unseen(agent: Agent) -> None:
+    """The hook of its begin was killed, or its program tells none: it may have changed the file."""
+    aside()
+    (agent.root / "a.py").write_text("changed\n")
+    agent.end({"tool_name": "Bash", "tool_input": {"command": "make"}, "tool_use_id": "lost"})
+    told = agent.unseen()
+    aside()
+    (agent.root / "b.py").write_text("by hand\n")
+    aside()
+    agent.shell("true")
+
+    assert (told, agent.seen(), agent.unseen()) == ([], [], ["b.py"])
+
+
 def test_what_changes_behind_an_end_that_the_transcript_alone_tells_is_not_the_calls(
     agent: Agent, tmp_path: Path
 ) -> None:

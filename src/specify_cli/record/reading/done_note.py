@@ -296,7 +296,7 @@ class RemarkSources:
         if entry.fields.get("witness") == "transcript" and entry.status != "denied":
             # Where its hooks were gone, a change in it was seen before the transcript reported it.
             first = say(entry.fields.get("claimed_at", "~"))
-            last = say(entry.end_fields.get("claimed_at", ""))
+            last = say(entry.end_fields.get("claimed_at") or entry.end_fields.get("at", ""))
             self.gaps = [
                 gap
                 for gap in self.gaps

@@ -63,6 +63,9 @@ def reported(first: str, last: str, status: str = "ok", **call: object) -> list[
         (TIMES[2], reported(TIMES[1], TIMES[3], "denied"), ("c.py",)),
         (TIMES[2], reported(TIMES[1], TIMES[3], side_effect="none"), ("c.py",)),
         (TIMES[2], ran("make it"), ("c.py",)),
+        # the hook of its begin was lost, that of its end was not
+        (TIMES[2], [reported(TIMES[1], "")[0], {**ran("make it")[1], "at": TIMES[3]}], ()),
+        (TIMES[4], [reported(TIMES[1], "")[0], {**ran("make it")[1], "at": TIMES[3]}], ("c.py",)),
     ],
 )
 def test_what_changed_in_a_call_that_a_transcript_reported_later_is_not_unseen(

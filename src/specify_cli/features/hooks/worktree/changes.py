@@ -17,6 +17,7 @@ from doctrine.git import ask_git, read_git
 from doctrine.text import make_encodable
 from specify_cli.features.hooks.direct import read_lines
 from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.hooks.payload.calls import EDITING_TOOLS, WRITING_TOOLS
 from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.transcript_end import Ends, read_ends
 from specify_cli.features.hooks.worktree.contents import (
@@ -188,6 +189,9 @@ class Changes:
     ) -> tuple[dict[str, ChangeOwner], dict[str, int]]:
         """Return whose each change is, and when it happened (ms)."""
         own, covered, untold = self._read_own(now, ended)
+        # Of a call whose begin was lost nobody knows what it changed.
+        begun = {call.call_id.partition("#")[0] for call in own.calls}
+        is_lost = ended is not None and ended not in begun
         kinds = {name: kind for name, kind in known.calls.items() if name not in untold}
         moments = {
             path: find_arrival(self._root, path, state, known.at - TICK) // 1_000_000
@@ -206,13 +210,16 @@ class Changes:
                     asked = (self._root, self._recorder.invocation_id, since - 1000, now)
                     others = list(read_others(*asked))
                 owner = judge_change(named, moment, own, others, kinds)
-            # Of a file that is gone the time is at most that of its folder.
+            # Of a file that is gone the time is at most that of its folder. A tool that edits one
+            # file removes none.
             late = path in moved.gone and any(
-                call.span.end * 1_000_000 >= known.at and kinds.get(call.call_id) != ENDED
+                call.span.end * 1_000_000 >= known.at
+                and kinds.get(call.call_id) != ENDED
+                and call.tool.lower() not in EDITING_TOOLS | WRITING_TOOLS
                 for activity in (own, *(others or ()))
                 for call in activity.calls
             )
-            if owner.whose == "hand" and (late or moment < covered):
+            if owner.whose == "hand" and (late or is_lost or moment < covered):
                 owner = ChangeOwner("unsure")
             owners[path] = owner
         return owners, moments
