@@ -132,6 +132,7 @@ def test_its_story_says_that_the_edit_failed(codex: Codex, cli: Cli) -> None:  #
     shown = cli("invocations", "show", "last").out
 
     assert "✗ edited src/pay.js" in shown and "Begin Patch" not in shown
+    assert "ended in an error when last run: apply_patch src/pay.js" in shown
 
 
 def test_a_patch_whose_end_nobody_told_names_its_file(codex: Codex, cli: Cli) -> None:  # room: story

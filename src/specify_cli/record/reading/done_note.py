@@ -10,6 +10,8 @@ good. `checks` says what a test run is and when it passed.
 
 from __future__ import annotations
 
+import re
+
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import (
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _WORK = ("prompt", "tool_call", "tool_result", "patch_apply", "turn")
 _MAX_NAMED = 5
 _MAX_COMMAND = 80
+# A file that a patch in the form `*** Begin Patch` changes.
+_PATCHED = re.compile(r"\*\*\* \w+ File: (\S[^\n]*)")
 # So many different test runs that passed are asked of each that failed.
 _MOST_RUNS = 100
 
@@ -402,12 +406,16 @@ def _find_failures(sources: RemarkSources) -> Iterator[Remark]:
         )
     ]
     if failed:
-        # What is no command line says nothing without its tool.
-        names = _name(
-            _cut(f"{entry.name} {entry.about}" if entry.about.startswith("{") else entry.about)
-            for entry in failed
-        )
+        names = _name(_cut(_name_call(entry)) for entry in failed)
         yield Remark("FAILED_LAST", f"ended in an error when last run: {names}", _cite(failed))
+
+
+def _name_call(entry: Entry) -> str:
+    """Return the command line of a call; of one that has none, its tool and the files that its
+    patch names, or its arguments."""
+    files = ", ".join(_PATCHED.findall(entry.about)) if entry.about.startswith("***") else ""
+    is_command = not files and not entry.about.startswith("{")
+    return entry.about if is_command else f"{entry.name} {files or entry.about}"
 
 
 def _cut(text: str) -> str:
