@@ -35,7 +35,9 @@ from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root, locate
 from specify_cli.record.ids import rfc3339
-from specify_cli.storage.store import FileRecordStore, place_of
+from specify_cli.record.seal import read_last
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
     from specify_cli.room import Values
@@ -331,17 +333,19 @@ def find_left_open(caller: Caller) -> tuple[str, ...]:
     )
 
 
-def warn_closed(caller: Caller, profile_id: str, invocation_id: str) -> tuple[str, ...]:
-    """Return the warnings of rooms about a record that an agent closed without a tool call in
-    it.
+def warn_closing(caller: Caller, name: str) -> tuple[str, ...]:
+    """Return the warnings of rooms about a record that an agent closes and whose close no hook has
+    just told. What cannot be read the close says.
 
-    `profile_id` and `invocation_id` name the record.
+    `name` is the record's id, or the begin of one.
     """
     root, _ = find_root(here(), home())
-    if caller.actor.actor_type != "llm":
+    try:
+        place = Index(root).resolve(name)
+        last = read_last(FileRecordStore(root).read(place)).get("event")
+        if caller.actor.actor_type != "llm" or last in ("tool_call", "completed"):
+            return ()
+        warnings = [_ask_briefly(fill, root, home(), place) for fill in list_fills("closed")]
+    except (InvocationError, OSError):
         return ()
-    place = place_of(profile_id, invocation_id)
-    if b'"event":"tool_call"' in FileRecordStore(root).read(place):
-        return ()
-    warnings = [_ask_briefly(fill, root, home(), place) for fill in list_fills("closed")]
     return tuple(warning for warning in warnings if warning is not None)

@@ -246,6 +246,25 @@ def test_the_sweep_reads_the_transcript_before_it_closes_a_record(agent: Agent, 
     assert agent.read() == first
 
 
+@pytest.mark.parametrize("heard", [0, 1])
+def test_a_close_of_which_no_hook_reports_reads_the_transcript_first(agent: Agent, cli: Cli, heard: int) -> None:
+    """Hooks that are dead, or died: what they did not tell is on the record, and doctor says where none of them ran."""
+    cli("hooks", "install", "--harness", "claude-code")
+    agent.run = cli("do", "fix the login test", "--json", env=agent.env).json()["invocation_id"]
+    agent.ask("look", hooks=bool(heard))
+    agent.call("t0", "ls src", "login.py", hooks=bool(heard))
+    agent.call("t1", "cat nothing", "no such file", hooks=False, error=True)
+    close = {"command": f"spec-kitty profile-invocation complete --invocation-id {agent.run}"}
+    agent.write("assistant", [{"type": "tool_use", "id": "t2", "name": "Bash", "input": close}])
+    done = cli("profile-invocation", "complete", "--invocation-id", agent.run, "--json", env=agent.env).json()
+
+    assert agent.list_calls() == [("t0", None if heard else "transcript"), ("t1", "transcript")]
+    assert agent.statuses() == {"t0": "ok", "t1": "error"} and agent.texts("prompt") == ["look"]
+    assert [warning.partition(":")[0] for warning in done["warnings"]] == ([] if heard else ["NO_HOOK_EVENTS"])
+    assert ("NO_HOOK_EVENTS" in cli("doctor", "--json").out) is not bool(heard)
+    assert agent.verify() == []
+
+
 def test_verify_says_which_calls_one_witness_alone_tells(agent: Agent, cli: Cli) -> None:
     def read_doubts() -> list[str]:
         report = cli("invocations", "verify", agent.run, "--json").json()
@@ -445,8 +464,8 @@ def test_what_its_hook_tells_behind_the_transcript_of_a_closed_record_is_told_on
 ) -> None:
     cli("hooks", "install", "--harness", "claude-code", "--open" if opens else "--no-open")
     agent.ask("look")
-    agent.call("t1", "ls", "src", hooks=False)
     cli("profile-invocation", "complete", "--invocation-id", agent.run, "--outcome", "done")
+    agent.call("t1", "ls", "src", hooks=False)
     os.utime(agent.transcript, (time.time() - 900,) * 2)
     cli("import", "sessions", "--harness", "claude-code")
     before = [*(agent.root / layout.RECORDS).glob("*.jsonl")]
@@ -637,8 +656,7 @@ def test_the_call_that_closed_a_record_is_no_call_of_the_next_one_when_hooks_tel
     agent = Agent(chartered, home, cli)
     command = f"spec-kitty profile-invocation complete --invocation-id {agent.run}"
     agent.ask("look")
-    agent.call("t1", command, "closed", hooks=False)
-    cli("profile-invocation", "complete", "--invocation-id", agent.run)
+    agent.call("t1", command, lambda: cli("profile-invocation", "complete", agent.run).out, hooks=False)
     agent.stop()
     agent.ask("go on")
     agent.call("t2", "ls", "src")

@@ -17,6 +17,7 @@ def complete(values: Values) -> int:
     Return 0 once the closing line is durable. What fails after that is a warning.
     """
     caller = shell.caller()
+    warnings = shell.warn_closing(caller, str(values["invocation_id"]))
     end = ProfileInvocationExecutor(
         shell.here(), home=shell.home(), describe_off=shell.describe_off
     ).complete(
@@ -29,9 +30,7 @@ def complete(values: Values) -> int:
         caller=caller,
         allow_outside=bool(values["allow_outside"]),
     )
-    end = end._replace(
-        warnings=(*end.warnings, *shell.warn_closed(caller, end.profile_id, end.invocation_id))
-    )
+    end = end._replace(warnings=(*end.warnings, *warnings))
     lines = [f"{end.invocation_id} closed as {end.outcome} at {end.completed_at}"]
     if end.evidence_ref is not None:
         lines.append(

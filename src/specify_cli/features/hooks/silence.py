@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 from doctrine.text import get_object
@@ -31,8 +32,8 @@ def find_installed(root: str, home: str | None) -> dict[str, int]:
 
 
 def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> str | None:
-    """Say that a record which an agent began under installed hooks holds no tool call; None where
-    it does."""
+    """Say that no hook told a tool call of a record which an agent began under installed hooks;
+    None where one did."""
     try:
         data = FileRecordStore(root).read(place)
     except (OSError, InvocationError):
@@ -44,7 +45,7 @@ def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> s
     if not is_agent or millis_of(place.invocation_id) < installed[harness]:
         return None
     if (
-        b'"event":"tool_call"' in data
+        re.search(rb'"event":"tool_call"(?!.*"witness":"transcript")', data)
         or started.get("tombstone") is True
         or started.get("verb") == "advise"
     ):
@@ -52,8 +53,8 @@ def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> s
     row = find_harness(harness)
     why = row.silence or f"look whether {row.title} runs its hooks"
     return (
-        f"{place.invocation_id} holds no tool call, though hooks of {row.title} are installed: "
-        f"none of them ran. {why}"
+        f"{place.invocation_id} holds no tool call of a hook, though hooks of {row.title} are "
+        f"installed: none of them ran. {why}"
     )
 
 

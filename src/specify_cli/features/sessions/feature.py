@@ -42,6 +42,7 @@ FEATURE = Feature(
             Fill("transcripts", f"readers.{name.replace('-', '_')}:TRANSCRIPTS", name)
             for name in OWN
         ),
+        Fill("closed", "turn_end:merge_unreported"),
         Fill("turn_over", "turn_end:merge_turn"),
         Fill("checks", "checks:check_sessions", rank=510),
         Fill("sweep", "checks:merge_sessions"),

@@ -15,8 +15,13 @@ from doctrine.load import ParseCache
 from doctrine.text import get_object
 from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.hooks.payload.values import TurnOver
+from specify_cli.features.hooks.silence import find_installed
 from specify_cli.features.sessions.merging import SessionMerger
-from specify_cli.features.sessions.readers import locate_transcript, read_session
+from specify_cli.features.sessions.readers import (
+    find_transcripts,
+    locate_transcript,
+    read_session,
+)
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     MAX_TRANSCRIPT,
@@ -29,8 +34,10 @@ from specify_cli.invocation.bindings import (
     short_digest,
     write_small,
 )
-from specify_cli.project.config import Project
+from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
+from specify_cli.record.seal import read_fields
+from specify_cli.storage.store import FileRecordStore, Place
 
 # The records of a session are among the newest.
 _NEWEST = 50
@@ -73,6 +80,23 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
             merger.merge_elsewhere(session, over.home, over)
     if not over.is_closing:  # else it is the middle of a turn
         write_small(project.root, layout.TRANSCRIPTS, name, read_to._asdict())
+
+
+def merge_unreported(root: str, home: str | None, place: Place) -> None:
+    """Merge what the transcript of the session that began a record reports, before the record is
+    closed: hooks should tell the close, and did not.
+
+    Nobody named the transcript's path, so those of every project are searched. Raises
+    InvocationError, OSError.
+    """
+    began = get_object(read_fields(FileRecordStore(root).head(place)), "session")
+    harness, session_id = str(began.get("harness")), str(began.get("session_id"))
+    if harness not in find_installed(root, home):
+        return
+    every = find_transcripts(harness, home or "", os.environ)
+    path = next((one.name for one in every if one.session_id == session_id), None)
+    over = TurnOver(harness, session_id, path, root, home, True, True, False)
+    merge_turn(*load_project(root, home), over)
 
 
 def _read_position(root: str, name: str) -> _Position:
