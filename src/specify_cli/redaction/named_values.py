@@ -49,7 +49,7 @@ _ASSIGNED = (
     r"|::(?=\s)|[:：](?:\*\*)?|->|→|>(?!\s{0,40}<[vV]alue>)"
     r"|(?<=\s)(?:(?!value|content)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
     r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>|>\s{0,40}<[vV]alue>"
-    r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|(?:,\s{0,40}\\*[\"']\w{1,12}\\*[\"']:\s?\\*[\"']\w{1,24}\\*[\"']){0,3},?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?(?:\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]|content=)"
+    r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|(?:,\s{0,40}\\*[\"']\w{1,12}\\*[\"']:\s?\\*[\"']\w{1,24}\\*[\"']){0,3},?(?>(?:\\{1,8}n|[\s+>|#-]){0,40})\\*[\"']?(?:\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]|content=)"
     r"|,|\|\||\?\?|or(?=\s)|[|│┃]|(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|equals|ist|lautet|est?|[èé])(?=\s)|[是为為は]|FOR\s\S{1,80}\s=)"
     rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:<(?:!\[CDATA\[|(?:b|code|strong|tt)>))?"
     r"(?:string\(\d{1,6}\)\s|0x[0-9a-f]{4,16}\s(?=\")|[\w.:]{0,40}\((?:\w{1,16}\s?=\s?|\s{0,40})(?=[\"']))?(?:[rbufNLR@$]{1,2}(?=[\"']))?"
@@ -450,7 +450,7 @@ def _find_closing(text: str, quote: str, begin: int) -> int:
     """
     if quote[0] == "\\":
         return text.find(quote, begin, begin + 4096)
-    inside = rf"(?s:(?:\\.|(?!{quote})[^\\])*+){quote}"
+    inside = rf"(?s:(?>(?:\\.|(?!{quote})[^\\])*)){quote}"
     match = compiled(inside).match(text, begin, begin + 4096)
     return match.end() - len(quote) if match else -1
 

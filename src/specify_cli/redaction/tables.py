@@ -78,7 +78,7 @@ def find_inserted(
 _COLUMNS = r"\(([^()]{1,2000})\)\s{0,40}(?i:values)\s{0,40}\("
 # A value in quotes, or any other, and what ends it; after a row also what begins the next.
 _SQL_VALUE = (
-    r"\s{0,40}(?:[nNeE]?'((?:[^'\\]|''|\\.){0,4000}+)'|[^',()]{0,200}+(?:\([^()]{0,200}+\)){0,4})"
+    r"\s{0,40}(?:[nNeE]?'((?>(?:[^'\\]|''|\\.){0,4000}))'|[^',()]{0,200}+(?:\([^()]{0,200}+\)){0,4})"
     r"\s{0,40}(,|\)(?:\s{0,40},\s{0,40}\()?)"
 )
 _FRAME = " \t\r\"'`*|"

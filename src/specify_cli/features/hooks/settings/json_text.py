@@ -17,7 +17,7 @@ MAX_DEPTH = 64
 BOM = "\ufeff"
 _SPACE = " \t\r\n"
 _BLANK = re.compile(rf"[{_SPACE}]*+")
-_REMARKS = re.compile(rf"(?:[{_SPACE}]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
+_REMARKS = re.compile(rf"(?>(?:[{_SPACE}]++|//[^\n]*+|/\*.*?\*/)*)", re.DOTALL)
 
 
 class JsonTextError(ValueError):
