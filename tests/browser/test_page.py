@@ -161,7 +161,7 @@ def test_only_the_line_that_was_changed_is_named(
     changed = tmp_path / "changed.html"
     changed.write_bytes(data[:at] + new + data[at + len(old) :])
 
-    assert check(browser, changed) == ("bad", str(data[begin:at].count(b"\n") + 1))
+    assert check(browser, changed) == ("bad", str(data[begin:at].count(b"\n")))
 
 
 @pytest.mark.stress
@@ -182,8 +182,8 @@ def test_a_changed_byte_turns_the_page_red_at_its_line(browser: Browser, page: P
         if verdict == "checked":
             unseen.append((at, bit, bytes(data[at - 20 : at + 20])))
         elif begin <= at < end:
-            number = data[begin:at].count(b"\n") + 1
-            first = int(lines.split(",")[0] or 0)
+            number = data[begin:at].count(b"\n")
+            first = int(lines.split(",")[0] or -1)
             # A line end that goes makes one line of two; either is the right place to look.
             assert first in ((number, number + 1) if data[at] == 10 else (number,)), (at, bit, lines)
 
@@ -563,17 +563,93 @@ def test_a_search_finds_what_a_reader_sees_and_every_line_has_an_address(browser
         ('File "src/a.py", line 6', "#at-1"),
         ("ran pytest -q: 2 FAILED", "#at-3"),
         ('a "long" way', "#at-5"),
-        ("a run", "#line-1"),
+        ("a run", "#line-0"),
     ):
         assert search(browser, query) == ("1 of 1 lines", where), query
     assert search(browser, "no such word")[0] == "Nothing holds it."
-    for address, focused in (("line-5", "line-5"), ("at-4", "at-3"), ("at-0", "line-1")):
+    for address, focused in (("line-5", "line-5"), ("at-4", "at-3"), ("at-0", "line-0")):
         browser.value(f"location.hash = '{address}'")
         assert wait_until_focused(browser, focused), address
     assert browser.value("[...document.querySelectorAll('#at-3 .act a')].map((link) => link.hash)") == [
+        "#line-3",
         "#line-4",
-        "#line-5",
     ]
+
+
+def test_a_line_end_of_windows_is_no_sign_and_of_a_line_written_over_the_last_state_is_shown(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.html"
+    bar = "".join(f"\r\x1b[K{part} %" for part in (10, 50, 100))
+    patch: dict[str, object] = {"event": "patch_apply", "path": "a.py", "kind": "modify"}
+    write_run(
+        path,
+        *tell_call(1, "build", f"\x1b[01;31m\x1b[Kone\x1b[m\x1b[K\r\ntwo\r\n{bar}\r\nend \x1b]0;x\x07"),
+        {"event": "turn", "text": {"head": "it\r\nis done"}},
+        {**patch, "diff": {"head": "@@ -1,2 +1,2 @@\n one\r\n-two\r\n+three\r\n"}},
+        {**patch, "diff": {"head": "@@ -1,2 +1,2 @@\n one\r\n-three\r\n+three\n"}},
+    )
+    assert check(browser, path) == ("checked", "")
+    browser.value("document.querySelectorAll('#done details').forEach((part) => { part.fill?.(); part.open = true; })")
+
+    said = "[earlier states of lines, written over and only in the raw line: 2]\n"
+    assert browser.value("document.querySelector('#done .run pre').textContent") == (
+        f"{said}one\ntwo\n100 %\nend \\u{{1b}}]0;x\\u{{7}}"
+    )
+    assert browser.text("#done .said-text") == "it\nis done"
+    assert browser.value("[...document.querySelectorAll('#done .diff')].map((one) => one.textContent)") == [
+        "@@ -1,2 +1,2 @@\n one\n-two\n+three\n",
+        "@@ -1,2 +1,2 @@\n one\\u{d}\n-three\\u{d}\n+three\n",
+    ]
+
+
+def test_several_changes_of_a_file_are_one_diff_as_far_as_they_can_be_joined(browser: Browser, tmp_path: Path) -> None:
+    """Some programs keep the text before, some that after, some the diffs alone."""
+    path = tmp_path / "run.html"
+    many = [f"line {number}" for number in range(1, 31)]
+
+    def make(path: str, kind: str = "modify", **members: str) -> dict[str, object]:
+        texts = {name: {"head": text} for name, text in members.items() if name != "witness"}
+        return {
+            "event": "patch_apply",
+            "path": path,
+            "kind": kind,
+            **texts,
+            **({"witness": "tree"} if "witness" in members else {}),
+        }
+
+    first = "@@ -2,3 +2,4 @@\n line 2\n-line 3\n+line three\n+more\n line 4\n"
+    # The first change is taken back but for a line; the second hunk stands one line lower than at first.
+    second = "@@ -3,2 +3,1 @@\n-line three\n-more\n+line 3\n@@ -21,2 +20,3 @@\n line 20\n+new\n line 21\n"
+    write_run(
+        path,
+        make("sparse.py", diff=first),
+        make("sparse.py", diff=second),
+        make("whole.py", before="\n".join(many) + "\n", diff=first),
+        make("whole.py", diff=second),
+        make("made.py", "create", after="a\nb\n"),
+        make("made.py", after="a\nc\n"),
+        make("gone.py", "create", after="a\n"),
+        make("gone.py", "delete"),
+        make("lost.py", after="a\n", witness="tree"),
+        make("lost.py", before="a\n", diff="@@ -1 +1 @@\n-a\n+b\n"),
+        make("other.py", diff=first),
+        make("other.py", diff="@@ -2 +2 @@\n-not this\n+that\n"),
+    )
+    assert check(browser, path) == ("checked", "")
+    for folded in ("details.file", "details.file details"):
+        browser.value(f"document.querySelectorAll('{folded}').forEach((part) => part.fill())")
+    rows = "[...document.querySelectorAll('details.file')]"
+    said = browser.value(f"{rows}.map((one) => one.querySelector(':scope > p')?.textContent ?? '')")
+    diffs = browser.value(f"{rows}.map((one) => one.querySelector(':scope > .diff')?.textContent ?? '')")
+    after = browser.value(f"{rows}.map((one) => one.querySelector('details:last-of-type').textContent)")
+
+    lost = "2 changes, one after the other: too little of the file is kept to join them to one."
+    one = "@@\n line 20\n+new\n line 21\n"
+    assert said == ["2 changes as one: +1 −0"] * 2 + ["2 changes as one: +2 −0", "2 changes as one: +0 −0", lost, lost]
+    assert diffs[:4] == [one, "@@\n line 18\n line 19\n line 20\n+new\n line 21\n line 22\n line 23\n", "+a\n+c\n", ""]
+    assert "After" + "\n".join([*many[:20], "new", *many[20:]]) in after[1] and after[2].endswith("Aftera\nc\n")
+    assert after[4].endswith("Afterb\n") and after[5].endswith("After: its text was not kept whole.")
 
 
 def wait_until_focused(browser: Browser, name: str) -> bool:
@@ -601,6 +677,17 @@ def test_keys_lead_to_the_next_prompt_failure_edit_and_part(browser: Browser, tm
         assert browser.value("location.hash") == f"#at-{where}", key
     browser.key("/", 191)
     assert browser.value("document.activeElement.id") == "search"
+
+    # What the filter hides is passed over; a search that finds something there shows it again.
+    filtering = "(e => { e.value = 'bad'; e.dispatchEvent(new Event('change')); })(document.querySelector('#filter'))"
+    browser.value(f"{filtering}; document.activeElement.blur(); document.querySelector('#at-1').focus()")
+    for _ in range(2):
+        browser.key("j", 74)
+        hidden = browser.value("getComputedStyle(document.querySelector(location.hash)).display === 'none'")
+        assert not hidden, browser.value("location.hash")
+    assert search(browser, "ran ls") == ("1 of 1 lines", "#at-2")
+    assert browser.value("getComputedStyle(document.querySelector('#at-2')).display") != "none"
+    assert browser.value("document.querySelector('#filter').value") == ""
 
 
 def test_colours_end_where_the_program_ended_them(browser: Browser, tmp_path: Path) -> None:
@@ -632,7 +719,7 @@ def test_a_diff_marks_whole_characters_and_lines_that_became_two(browser: Browse
     )
     browser.value("document.querySelectorAll('.file details').forEach((part) => { part.fill(); part.open = true; })")
 
-    assert browser.value(rows)[1:-1] == [
+    assert browser.value(rows)[1:] == [
         "-a = '\U0001f600'",
         "+a = '\U0001f601'",
         " b = 1",

@@ -81,6 +81,46 @@ def test_the_keys_of_a_records_page_work_as_soon_as_the_viewer_shows_it(
         assert browser.value("document.activeElement.contentWindow.location.hash").startswith("#at-")
 
 
+def test_a_reader_keeps_the_place_in_a_record_that_grows(
+    project: Path, chartered: Path, home: Path, browser: Browser
+) -> None:
+    with open_invocation(chartered, "fix the login test") as run, viewing(project, home) as viewer:
+        for number in range(40):
+            run.error(f"E{number}", "it broke")
+            with run.tool("Bash", {"command": f"echo {number}"}) as call:
+                call.result = "x"
+        browser.open(viewer.opening)
+        browser.click("tbody th a")
+        assert wait(browser, VERDICT, "checked")
+        page = "document.querySelector('iframe').contentDocument"
+        seen = (
+            f"(page => [page.querySelector('#done details').open, page.querySelector('#all-lines').open,"
+            " page.querySelectorAll('#all-lines > pre').length > 80, page.querySelector('#map details').open,"
+            " page.querySelector('#search').value, page.documentElement.dataset.only, page.activeElement.id,"
+            f" page.defaultView.scrollY > 500, document.querySelector('#live details').open])({page})"
+        )
+        browser.value(
+            f"(page => {{ page.querySelector('#search').value = 'broke'; page.querySelector('#filter').value = 'bad';"
+            " page.querySelector('#filter').dispatchEvent(new Event('change'));"
+            " page.querySelector('#map details').open = false; document.querySelector('#live details').open = true;"
+            " for (const box of page.querySelectorAll('#done details, #all-lines')) { box.fill?.(); box.open = true; }"
+            " document.querySelector('iframe').focus(); page.querySelectorAll('#done .bad')[20].focus();"
+            f" page.defaultView.scrollTo(0, 900); }})({page})"
+        )
+        before = browser.value(seen)
+        focused = before[6]
+        browser.value(f"{page}.documentElement.dataset.old = 'yes'")
+        run.error("E99", "it broke again")
+        assert wait(browser, f"{page}?.documentElement.dataset.old ?? ''", "")
+        assert wait(browser, VERDICT, "checked")
+        assert wait(browser, f"{page}.querySelector('#search').value", "broke")
+
+        assert focused.startswith("at-") and before == [True, True, True, False, "broke", "bad", focused, True, True]
+        assert browser.value(seen) == before
+        browser.key("j", 74)
+        assert browser.value(f"{page}.activeElement.id") != focused
+
+
 def _search(browser: Browser, viewer: Viewer) -> None:
     browser.open(f"{viewer.base}/?q=pytest")
     assert "line found" in browser.text() or "lines found" in browser.text()

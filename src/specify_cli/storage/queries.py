@@ -28,9 +28,9 @@ from specify_cli.project.missions import find_older_work
 from specify_cli.project.prices import read_prices
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
-from specify_cli.record.reading.checks import FAILED, read_commands
+from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
-from specify_cli.record.reading.done_note import judge_tests, note_done
+from specify_cli.record.reading.done_note import has_failed_check, note_done
 from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.usage import Spent, add_up, find_model, sum_usage
 from specify_cli.record.reading.views import View, as_lists, fields_of, number_lines, read_file
@@ -273,7 +273,7 @@ def has_failed_tests(project: Project, row: Row) -> bool:
             return False
         commands = read_test_commands(project.root, record.started)
         lines = [*fields_of(record), *annex_events(project.root, row.invocation_id)]
-        return judge_tests(lines, commands).state == FAILED
+        return has_failed_check(lines, commands)
     except (OSError, InvocationError):
         return False
 

@@ -268,7 +268,8 @@ def test_an_empty_list_leads_to_verify_where_the_log_names_records(cli: Cli, pro
 
 def test_the_newest_events_are_shown_and_followed_to_the_close(cli: Cli, project: Path, home: Path) -> None:
     one = cli("do", "implement WP03", "--json").json()["invocation_id"]
-    assert cli("invocations", "tail", "--lines", "1").out.count("\n") == 1
+    newest = cli("invocations", "tail", "--lines", "1").out.split("\n")
+    assert (newest[0].split()[1:], len(newest)) == ([time.strftime("%Z"), "what", "happened"], 3)
     assert cli("invocations", "tail", "--lines", "9" * 30).out == cli("invocations", "tail", "--lines", "999").out
     follower = subprocess.Popen(
         [SPEC_KITTY, "invocations", "tail", one, "--follow", "--json"],
@@ -609,6 +610,22 @@ def test_a_record_whose_tests_failed_at_the_end_is_among_those_that_ended_badly(
 
     assert "ended badly since yesterday: 1 record" in shown
     assert f"{ids[0][-6:]}" in shown and "done, tests failed" in shown and ids[1][-6:] not in shown
+
+
+def test_the_last_tests_also_count_before_the_last_change_and_without_one(cli: Cli) -> None:
+    edit = {"event": "patch_apply", "path": "a.py", "kind": "modify", "before": "a", "after": "b"}
+    call = {"event": "tool_call", "call_id": "1", "tool": "Bash", "args": {"command": "pytest -q"}}
+    failed = {"event": "tool_result", "call_id": "1", "tool": "Bash", "status": "error", "output": "1 failed in 0.1s"}
+    again = [{**call, "call_id": "2"}, {**failed, "call_id": "2", "status": "ok", "output": "1 passed in 0.1s"}]
+    ids = []
+    for events in ([call, failed, edit], [call, failed], [call, failed, edit, *again], [call, failed, *again, edit]):
+        ids.append(cli("do", "fix it", "--json").json()["invocation_id"])
+        lines = "".join(json.dumps(event) + "\n" for event in events).encode()
+        assert cli("profile-invocation", "record", ids[-1], stdin=lines).code == 0
+        cli("profile-invocation", "complete", ids[-1])
+    shown = cli().out
+
+    assert [one[-6:] in shown for one in ids] == [True, True, False, False], shown
 
 
 def test_completion_is_offered(process: Cli) -> None:

@@ -25,7 +25,12 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.cli.terminal.pager import write_pages
 from specify_cli.cli.terminal.render import PageStory, invocation_page, read_events
-from specify_cli.features.story.lines import render_changes, render_lines, render_story
+from specify_cli.features.story.lines import (
+    name_columns,
+    render_changes,
+    render_lines,
+    render_story,
+)
 from specify_cli.libraries.story.stored import tell_invocation
 from specify_cli.libraries.story.summary import pair_calls, tell_lines
 from specify_cli.record.reading.checks import read_commands
@@ -95,6 +100,8 @@ def tail(values: Values) -> int:
             commands = read_commands(started, FileObjectStore(project.root).get)
             write_lines(render_lines(tell_lines(pairs, commands, os.path.realpath(project.root))))
 
+    if not values["json"]:
+        write_lines([name_columns()])
     print_pairs(deque(read_pairs(), last_lines))
     if unread or not offset:
         found = f"{count(unread, 'line')} cannot" if unread else "no line can"

@@ -8,7 +8,7 @@ What it all means is decided in `libraries.story`; here it is cut to lines, inde
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint
@@ -45,6 +45,11 @@ def render_story(
         yield f"  nothing was recorded {when}"
     for fact in story.left:
         yield paint(f"left:     {one_line(fact.text, 400)}", "failed")
+
+
+def name_columns() -> str:
+    """Return the heading of the lines of `render_lines`, which names the zone of their times."""
+    return paint(f"line  {datetime.now().astimezone():%Z}".ljust(16) + "what happened", "head")
 
 
 def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:

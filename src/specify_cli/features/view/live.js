@@ -8,15 +8,58 @@ const STATE = new URL("state", document.currentScript.src).href;
 async function ask() {
   const main = document.querySelector("main");
   const part = document.querySelector("#live");
-  if (document.hidden || !part || document.activeElement?.closest("form")) return;
+  const typing = document.activeElement?.contentDocument?.activeElement ?? document.activeElement;
+  if (document.hidden || !part || typing?.closest("form, input, select")) return;
   const of = part.dataset.of ? `?of=${encodeURIComponent(part.dataset.of)}` : "";
   const state = await (await fetch(`${STATE}${of}`)).text();
   if (state === part.dataset.state) return;
   const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
   const fresh = page.querySelector("#live");
   if (!fresh) return;
+  const folds = [...part.querySelectorAll("details")].map((box) => box.open);
   part.replaceWith(document.adoptNode(fresh));
-  for (const frame of main.querySelectorAll("iframe")) frame.contentWindow.location.reload();
+  fresh.querySelectorAll("details").forEach((box, at) => { box.open = folds[at] ?? box.open; });
+  for (const frame of main.querySelectorAll("iframe")) await reload(frame);
+}
+
+function* nameFolds(page) {
+  // Each fold by the part it is in and its place there: both stay as they are while a record grows.
+  const counts = new Map();
+  for (const box of page.querySelectorAll("#page details, #map details")) {
+    const owner = box.closest("[id]").id;
+    counts.set(owner, (counts.get(owner) ?? 0) + 1);
+    yield [`${owner} ${counts.get(owner)}`, box];
+  }
+}
+
+async function reload(frame) {
+  // A page makes all of itself anew. Its reader keeps the place, the folds, what was sought and the filter.
+  const old = frame.contentDocument;
+  const folds = new Map([...nameFolds(old)].map(([name, box]) => [name, box.open]));
+  const [top, focused] = [frame.contentWindow.scrollY, old.activeElement?.id];
+  const [search, filter] = ["search", "filter"].map((id) => old.getElementById(id)?.value ?? "");
+  const isActive = document.activeElement === frame;
+  const loaded = new Promise((done) => { frame.addEventListener("load", done, { once: true }); });
+  frame.contentWindow.location.reload();
+  await loaded;
+  const page = frame.contentDocument;
+  for (let tries = 0; tries < 200 && !page.documentElement.dataset.verdict; tries += 1) await new Promise((done) => { setTimeout(done, 20); });
+  if (!page.getElementById("filter")) return;
+  // What a fold holds is made when it is opened, so the folds in it come next.
+  for (let before = -1, boxes = []; boxes.length > before;) {
+    before = boxes.length;
+    boxes = [...nameFolds(page)];
+    for (const [name, box] of boxes.filter(([one]) => folds.has(one))) {
+      if (folds.get(name)) box.fill?.();
+      box.open = folds.get(name);
+    }
+  }
+  page.getElementById("search").value = search;
+  page.getElementById("filter").value = filter;
+  page.getElementById("filter").dispatchEvent(new Event("change"));
+  if (isActive) frame.contentWindow.focus();
+  if (focused) page.getElementById(focused)?.focus({ preventScroll: true });
+  frame.contentWindow.scrollTo(0, top);
 }
 
 addEventListener("keydown", (event) => {

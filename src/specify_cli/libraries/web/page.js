@@ -77,7 +77,7 @@ async function checkLines(lines) {
     }
     // What is left of a line with erased members: an annex has to say so of these very bytes.
     const left = seal && digests[number] !== seal[1] ? digests[number] : "";
-    checked.push({ number: number + 1, raw, fields, wrong, left });
+    checked.push({ number, raw, fields, wrong, left });
     if (wrong.length && before === null) before = { "~": GENESIS, seq: -1 };
   }
   return checked;
@@ -95,7 +95,7 @@ async function checkAnnexes(lines, record) {
     // An order may be given while a record is open: then it hangs on the last line of its opening.
     const ends = ["erased", "held", "released"].includes(fields.event) ? [tip, record[3]?.fields ?? {}, record[0]?.fields ?? {}] : [tip];
     if (!wrong.length && !ends.some((end) => fields.prev === end["~"])) wrong.push("it does not follow the end of the record");
-    checked.push({ number: record.length + number + 1, raw, fields, wrong });
+    checked.push({ number: record.length + number, raw, fields, wrong });
   }
   const erased = checked.filter((annex) => !annex.wrong.length && annex.fields.event === "erased" && Array.isArray(annex.fields.lines))
     .flatMap((annex) => annex.fields.lines);
@@ -250,7 +250,7 @@ function printedOf(value, objects) {
 
 function diffOf(fields, objects) {
   const diff = textOf(fields.diff, objects);
-  if (diff) return diff.split("\n").filter((line) => !/^(---|\+\+\+) /.test(line));
+  if (diff) return diff.replace(/\n$/, "").split("\n").filter((line) => !/^(---|\+\+\+) /.test(line));
   if (fields.mode !== undefined) return [" nothing but its mode changed"];
   // Of a changed file whose text afterwards alone is kept, no line is said to be new; nor of one that the work tree shows,
   // which can have been moved there, unless each of its lines came.
@@ -346,7 +346,7 @@ function make(name, attributes, ...children) {
 
 function shown(value) {
   // What nobody sees, or what would reorder the line, is spelled out. Of a very long text the beginning is shown.
-  let whole = text(value);
+  let whole = text(value).replaceAll("\r\n", "\n");
   if (whole.length > SHOWN) {
     whole = `${whole.slice(0, SHOWN)}\n[… ${(whole.length - SHOWN).toLocaleString("en")} more characters are in this file and not shown: `
       + "spec-kitty invocations show ID --full]";
@@ -367,10 +367,19 @@ function shown(value) {
 }
 
 function coloured(value) {
-  // A program's colours as classes; every other sign a terminal would act on is spelled.
+  // A program's colours as classes; every other sign a terminal would act on is spelled. Of a line that was written over, as a
+  // progress bar is, its last state is shown.
   const box = document.createDocumentFragment();
   let names = new Set();
-  for (const [number, piece] of value.split(/\x1b\[([0-9;]*)m/).entries()) {
+  let over = 0;
+  // What would be erased stays, so the signs that erase a line mean nothing.
+  const last = value.replace(/\x1b\[[012]?K/g, "").split("\n").map((line) => {
+    const states = line.split("\r").filter(Boolean);
+    over += Math.max(0, states.length - 1);
+    return states.at(-1) ?? "";
+  }).join("\n");
+  if (over) box.append(make("em", { class: "quiet" }, `[earlier states of lines, written over and only in the raw line: ${over}]\n`));
+  for (const [number, piece] of last.split(/\x1b\[([0-9;]*)m/).entries()) {
     if (number % 2 === 0) {
       if (piece) box.append(names.size ? make("span", { class: [...names].join(" ") }, shown(piece)) : shown(piece));
       continue;
@@ -406,7 +415,10 @@ function leavesOf(proofs) {
   return [...kinds].map(([said, own]) => `${own.join(", ")}: ${own.length > 1 ? "leaves" : "leaf"} ${said}`).join("; ");
 }
 
-function showDiff(lines) {
+function showDiff(all) {
+  // The line ends of Windows are no change where every line has one.
+  const isOfWindows = all.every((line) => /^(?:@@|\\|--- )|\r$/.test(line));
+  const lines = isOfWindows ? all.map((line) => line.replace(/\r$/, "")) : all;
   const rows = [];
   for (let at = 0; at < lines.length;) {
     const gone = [];
@@ -556,8 +568,7 @@ function nameLines(seqs) {
 }
 
 function linkLines(seqs) {
-  // The raw lines are numbered from 1, those of the record from 0.
-  return [seqs.length === 1 ? "line " : "lines ", ...seqs.flatMap((seq, at) => [at ? ", " : "", make("a", { href: `#line-${seq + 1}` }, text(seq))])];
+  return [seqs.length === 1 ? "line " : "lines ", ...seqs.flatMap((seq, at) => [at ? ", " : "", make("a", { href: `#line-${seq}` }, text(seq))])];
 }
 
 function sayHeld(lines) {
@@ -632,7 +643,8 @@ function showRules(lines, objects, told) {
   const parts = [make("h2", {}, "Told"), make("p", {}, shown(told.summary), ".")];
   if (hits.length) {
     const bearing = told.bearing ?? [];
-    if (bearing.length) parts.push(make("p", {}, "As the record says, what was asked brought: ", ...linkRules(bearing, lines), "."));
+    if (bearing.length) parts.push(make("p", {}, told.shown.length ? "As the record says, what was asked brought: "
+      : "Found for what was asked, as the record says, and shown to nobody: ", ...linkRules(bearing, lines), "."));
     const list = fold("The rules, in the order they bore on the request", {}, () => [make("ol", {}, ...hits.map((hit, number) => {
       const why = isObject(hit.explain) ? Object.entries(hit.explain).map(([key, value]) => `${key} ${text(value)}`).join(", ") : "";
       const rule = whole === undefined ? "" : ruleIn(whole, text(hit.uri ?? ""));
@@ -658,44 +670,150 @@ function showChanges(story, { bySeq, objects }) {
   if (!story.changed.length) return [];
   const linesOf = (file) => file.seqs.map((seq) => bySeq.get(seq)?.fields).filter(Boolean);
   const countOf = (file) => (file.added === null ? "" : ` +${file.added} −${file.removed}`);
+  const showEach = (fields) => fields.map((one) => showDiff(diffOf(one, objects)));
+  const showNet = (fields, { net }) => {
+    if (fields.length < 2) return showEach(fields);
+    const said = (words) => make("p", { class: "quiet" }, words);
+    if (!net) return [said(`${fields.length} changes, one after the other: too little of the file is kept to join them to one.`), ...showEach(fields)];
+    const tally = (sign) => net.filter((row) => row.startsWith(sign)).length;
+    return [said(`${fields.length} changes as one: +${tally("+")} −${tally("-")}`), ...(net.length ? [showDiff(net)] : [])];
+  };
   const rows = story.changed.map((file) => fold(make("span", {}, shown(`${file.kind} ${file.path}${countOf(file)}`)), { class: "file" }, () => {
     const fields = linesOf(file);
-    return [...fields.map((one) => showDiff(diffOf(one, objects))), fold("Before and after", {}, () => showSides(fields, objects))];
+    const joined = joinChanges(fields, objects);
+    return [...showNet(fields, joined), ...(fields.length > 1 && joined.net ? [fold("Each change of it", {}, () => showEach(fields))] : []),
+      fold("Before and after", {}, () => showSides(fields, objects, joined.after))];
   }));
-  const all = fold("The whole run as one diff", {}, () => story.changed.map((file) =>
-    showDiff([`--- ${file.path}`, ...linesOf(file).flatMap((one) => diffOf(one, objects))])));
+  const all = fold("The whole run as one diff", {}, () => story.changed.flatMap((file) => {
+    const fields = linesOf(file);
+    return [make("p", {}, make("code", {}, shown(file.path))), ...showNet(fields, joinChanges(fields, objects))];
+  }));
   return [make("h2", { id: "changes" }, "Changed"), ...rows, all];
 }
 
-function showSides(fields, objects) {
+function keptWhole(value, objects) {
+  const isWhole = isObject(value) && typeof value.head === "string" && (objects.has(value.object) || !(value.tail || value.object || value.truncated));
+  return isWhole ? textOf(value, objects) : undefined;
+}
+
+function showSides(fields, objects, made) {
   // What a file was before its first change and after its last, as far as that is kept. Many programs tell the text before and
-  // the change alone: then the text after is what the change makes of it.
+  // the change alone: then the text after is what the changes make of it.
   const [first, last] = [fields[0], fields.at(-1)];
-  const isWhole = (value) => isObject(value) && typeof value.head === "string" && (objects.has(value.object) || !(value.tail || value.object || value.truncated));
-  let before = first.kind === "create" ? null : textOf(first.before, objects);
-  let after = last.kind === "delete" ? null : textOf(last.after, objects);
-  if (after === "" && isWhole(last.before) && isWhole(last.diff)) after = applyDiff(textOf(last.before, objects), textOf(last.diff, objects));
+  const before = first.kind === "create" ? null : textOf(first.before, objects);
+  const after = last.kind === "delete" ? null : textOf(last.after, objects) || made;
   const side = (name, value, gone) => [make("p", { class: "quiet" }, value ? name : `${name}: ${value === null ? gone
     : "its text was not kept whole"}.`), ...(value ? [make("pre", { tabindex: "0" }, shown(value))] : [])];
   return [...side("Before", before, "there was no such file"), ...side("After", after, "the file was deleted")];
 }
 
-function applyDiff(before, diff) {
-  // The text that a unified diff makes of another; "" where it is not one of that text.
-  const rows = before.split("\n");
-  const made = [];
+function joinChanges(fields, objects) {
+  // All changes of one file as the rows of one diff, or null; and its text after the last, or undefined. A line of the file was
+  // there at first, or is there now, or both; of one that no change shows, the text is undefined.
+  let lines = [];
+  let isWhole = false;
+  let isJoined = true;
+  const fresh = (content) => content.split("\n").map((row) => ({ text: row, was: true, is: true }));
+  for (const [number, one] of fields.entries()) {
+    const [before, after, diff] = [one.before, one.after, one.diff].map((value) => keptWhole(value, objects));
+    if (number === 0 && before !== undefined) lines = fresh(before);
+    if (number === 0) isWhole = before !== undefined || (one.kind === "create" && after !== undefined);
+    // What the work tree shows as new can have been moved there.
+    let fits = !(number === 0 && one.kind === "create" && one.witness === "tree" && !/^(\+\w+)+$/.test(text(one.lines ?? "")));
+    if (one.mode !== undefined) continue;
+    if (fits && one.kind === "delete") {
+      fits = isWhole;
+      lines = lines.filter((line) => line.was);
+      lines.forEach((line) => { line.is = false; });
+    } else if (fits && isWhole && after !== undefined) {
+      const now = lines.filter((line) => line.is).map((line) => line.text);
+      fits = changeLines(lines, 0, compareLines(now, after.split("\n")), true);
+    } else if (fits) {
+      fits = diff !== undefined && applyHunks(lines, diff, isWhole);
+    }
+    if (fits) continue;
+    isJoined = false;
+    const gone = one.kind === "delete" ? "" : after;
+    lines = fresh(gone ?? before ?? "");
+    isWhole = gone !== undefined || (before !== undefined && diff !== undefined && applyHunks(lines, diff, true));
+  }
+  return { net: isJoined ? listRows(lines) : null, after: isWhole ? lines.filter((line) => line.is).map((line) => line.text).join("\n") : undefined };
+}
+
+function applyHunks(lines, diff, isWhole) {
+  // Whether a unified diff is one of these lines; they are changed by it.
+  const rows = diff.split("\n");
+  const starts = rows.flatMap((row, at) => (row.startsWith("@@") ? [at] : []));
+  return starts.length > 0 && starts.every((start, number) => {
+    const [, begin, , size] = /^@@ -\d+(?:,\d+)? \+(\d+)(,(\d+))? @@/.exec(rows[start]) ?? [];
+    return begin !== undefined && changeLines(lines, size === "0" ? Number(begin) : begin - 1, rows.slice(start + 1, starts[number + 1]), isWhole);
+  });
+}
+
+function changeLines(lines, place, rows, isWhole) {
   let at = 0;
-  for (const row of diff.split("\n").slice(diff.split("\n").findIndex((one) => one.startsWith("@@")))) {
-    const hunk = /^@@ -(\d+)/.exec(row);
-    if (hunk) while (at < Math.max(0, hunk[1] - 1)) made.push(rows[at++]);
-    else if (row.startsWith("+")) made.push(row.slice(1));
-    else if (/^[ -]/.test(row)) {
-      if (rows[at] !== row.slice(1)) return "";
-      if (row.startsWith(" ")) made.push(rows[at]);
-      at += 1;
+  const skip = () => {
+    while (at < lines.length && !lines[at].is) at += 1;
+    if (at < lines.length) return true;
+    if (isWhole || at > SHOWN) return false;
+    return Boolean(lines.push({ text: undefined, was: true, is: true }));
+  };
+  for (let passed = 0; passed < place; passed += 1, at += 1) if (!skip()) return false;
+  for (const row of rows) {
+    const [sign, content] = [row[0], row.slice(1)];
+    if (sign === "+") lines.splice(at++, 0, { text: content, was: false, is: true });
+    if (sign !== "-" && sign !== " ") continue;
+    if (!skip()) return false;
+    const line = lines[at];
+    if ((line.text ??= content) !== content) return false;
+    line.is = sign === " ";
+    if (line.is || line.was) at += 1;
+    else lines.splice(at, 1);
+  }
+  return true;
+}
+
+function compareLines(one, two) {
+  // The rows of the shortest diff of two texts; of very long ones all between their first and last difference.
+  let begin = 0;
+  while (begin < Math.min(one.length, two.length) && one[begin] === two[begin]) begin += 1;
+  let end = 0;
+  while (end < Math.min(one.length, two.length) - begin && one.at(-1 - end) === two.at(-1 - end)) end += 1;
+  const [left, right] = [one, two].map((rows) => rows.slice(begin, rows.length - end));
+  const wide = right.length + 1;
+  const isShort = left.length * right.length < 4000000;
+  // How many lines are alike behind two places, at most.
+  const alike = new Uint32Array(isShort ? (left.length + 1) * wide : 0);
+  for (let a = left.length - 1; isShort && a >= 0; a -= 1) {
+    for (let b = right.length - 1; b >= 0; b -= 1) {
+      alike[a * wide + b] = left[a] === right[b] ? alike[(a + 1) * wide + b + 1] + 1 : Math.max(alike[(a + 1) * wide + b], alike[a * wide + b + 1]);
     }
   }
-  return [...made, ...rows.slice(at)].join("\n");
+  const rows = one.slice(0, begin).map((row) => ` ${row}`);
+  let [a, b] = [0, 0];
+  while (a < left.length || b < right.length) {
+    if (isShort && a < left.length && b < right.length && left[a] === right[b]) [rows[rows.length], a, b] = [` ${left[a]}`, a + 1, b + 1];
+    else if (a < left.length && !(b < right.length && alike[(a + 1) * wide + b] < alike[a * wide + b + 1])) rows.push(`-${left[a++]}`);
+    else rows.push(`+${right[b++]}`);
+  }
+  return [...rows, ...one.slice(one.length - end).map((row) => ` ${row}`)];
+}
+
+function listRows(lines) {
+  // The changed lines, each with three known ones around it.
+  const near = new Set();
+  const all = [];
+  for (let at = 0; at < lines.length;) {
+    const block = [];
+    while (at < lines.length && !(lines[at].was && lines[at].is)) block.push(lines[at++]);
+    const [gone, came] = [block.filter((line) => !line.is), block.filter((line) => line.is)].map((some) => some.map((line) => line.text));
+    all.push(...(block.length ? compareLines(gone, came) : [lines[at].text === undefined ? undefined : ` ${lines[at].text}`]));
+    if (!block.length) at += 1;
+  }
+  // Of a file that came or went whole, what stands behind its last end of a line is no line.
+  if (all.every((row) => row && row[0] === all[0][0]) && /^[+-]$/.test(all.at(-1) ?? "")) all.pop();
+  all.forEach((row, at) => { if (/^[+-]/.test(row ?? "")) for (let next = at - 3; next <= at + 3; next += 1) near.add(next); });
+  return all.flatMap((row, at) => (row === undefined || !near.has(at) ? [] : [...(at && (!near.has(at - 1) || all[at - 1] === undefined) ? ["@@"] : []), row]));
 }
 
 function showModels(lines) {
@@ -912,11 +1030,20 @@ function showLanes(story, context) {
     make("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Who worked when" }, picture)];
 }
 
+function isFiltered(element) {
+  for (let part = element; part; part = part.parentElement) if (getComputedStyle(part).display === "none") return true;
+  return false;
+}
+
 function go(element) {
   for (let part = element; part; part = part.parentElement?.closest("details")) {
     if (part.tagName !== "DETAILS") continue;
     part.fill?.();
     part.open = true;
+  }
+  if (isFiltered(element)) {
+    find("filter").value = "";
+    delete document.documentElement.dataset.only;
   }
   history.replaceState(null, "", `#${element.id}`);
   element.focus({ preventScroll: true });
@@ -940,13 +1067,15 @@ function watchKeys(context) {
     }
     if (!(event.key in steps) || !parts.length) return;
     const [step, test] = steps[event.key];
+    const here = parts.findIndex(({ element }) => element === document.activeElement);
+    if (here >= 0) at = here;
     for (let tried = 0; tried < parts.length; tried += 1) {
       at = (at + step + parts.length) % parts.length;
-      if (test(parts[at].part) && parts[at].element.id) return void go(parts[at].element);
+      if (test(parts[at].part) && parts[at].element.id && !isFiltered(parts[at].element)) return void go(parts[at].element);
     }
   });
   const arrive = () => {
-    // `#at-7` is the part that tells line 7 of the record, `#line-8` the raw line: any of them, also where it is folded away.
+    // `#at-7` is the part that tells line 7 of the record, `#line-7` the raw line: any of them, also where it is folded away.
     const [, kind, number] = /^#(at|line)-(\d+)$/.exec(location.hash) ?? [];
     const element = location.hash ? find(location.hash.slice(1))
       ?? (kind === "at" ? findElement(context, Number(number)) : kind && findLine(Number(number))) : null;

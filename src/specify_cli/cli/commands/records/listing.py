@@ -25,7 +25,14 @@ from specify_cli.cli.terminal.output import (
     write_text,
     write_warnings,
 )
-from specify_cli.cli.terminal.render import Column, ledger, local_time, name_kind, shown_width
+from specify_cli.cli.terminal.render import (
+    Column,
+    ledger,
+    local_time,
+    name_kind,
+    read_local,
+    shown_width,
+)
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.index import Index
@@ -96,7 +103,9 @@ def _print_ledger(rows: Sequence[invocations.Row]) -> None:
     if max(map(len, spent)) > shown_width() - _BESIDE:
         spent = [row.spent.shorten() if row.spent else "" for row in rows]
     # A number is never cut.
-    columns = (*_COLUMNS[:-1], Column("tokens", max(map(len, spent))), _COLUMNS[-1])
+    columns = [*_COLUMNS[:-1], Column("tokens", max(map(len, spent))), _COLUMNS[-1]]
+    if there := read_local(rows[0].started_at):
+        columns[1] = Column(f"begun {there:%Z}", 11)
     described = [_describe_row(row, size, text) for row, text in zip(rows, spent, strict=True)]
     cells = ledger(columns, described, shown_width())
     lines = [paint("  ".join(cells[0]).rstrip(), "head")]
