@@ -67,6 +67,21 @@ def test_each_number_is_the_records_behind_it() -> None:
     ]
 
 
+def test_each_number_leads_to_its_records_by_a_command_or_a_link(cli: Cli) -> None:
+    found = add_up_runs([make_run("a", by="ada", tokens=1200, cost="0.10", rules=("r",), changed=(("x.py", 3, 1),))])
+    told = list(render_report(found, "7d until 2026-12-01"))
+    page = make_page(found, "7d", ())
+
+    commands = [re.sub(r"^  each: spec-kitty ", "", line) for line in told if line.startswith("  each: ")]
+    when = "--since 7d --until 2026-12-01"
+    options = ("--actor", "--profile", "--rule", "--path")
+    listed = [f"invocations list {option} {'FILE' if option == '--path' else 'NAME'} {when}" for option in options]
+    assert commands == [*listed[:2], f"report --json {when}", *listed[2:]]
+    for command in commands:
+        assert cli(*command.split()).code == 0
+    assert page.count("<summary>1,200</summary>") == page.count("<summary>$0.10</summary>") == 2  # a rule has none
+
+
 def test_what_a_run_used_is_told_of_each_of_its_models() -> None:
     """A run that began with one model and went on with another is one of both, with the tokens and the cost of each."""
     used = (
@@ -241,7 +256,7 @@ def test_a_list_that_is_cut_says_how_many_more_there_are() -> None:
     markdown = "\n".join(render_markdown(add_up_runs(runs), "7d"))
 
     assert "  and 2 more: --json names all" in told[told.index("asked by") :][:12]
-    assert told[-1] == "  and 30 more: --json names all"
+    assert told[-2] == "  and 30 more: --json names all"
     assert markdown.endswith("\n\nand 10 more: --json names all")
     many = add_up_runs([make_run("a", changed=tuple((f"f{number}.py", 1, 0) for number in range(201)))])
     assert "<p>and 1 more</p>" in make_page(many, "7d", ())

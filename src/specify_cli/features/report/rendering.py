@@ -10,11 +10,18 @@ from specify_cli.features.report.summing import HotFile, Report, Run, Share
 from specify_cli.record.reading.usage import show_cost
 
 _MOST_ROWS = 10
+# What lists the records behind a number.
+_LISTED = {
+    "asked by": "spec-kitty invocations list --actor NAME",
+    "profiles": "spec-kitty invocations list --profile NAME",
+    "rules in front of agents": "spec-kitty invocations list --rule NAME",
+}
 
 
 def render_report(report: Report, since: str) -> Iterator[str]:
     """Yield the report as lines of text; ids are cut to their last six characters."""
     yield from say_whole(report, since)
+    time = f"--since {since}".replace(" until ", " --until ")
     for title, ids in list_kinds(report):
         if ids:
             yield ""
@@ -26,6 +33,7 @@ def render_report(report: Report, since: str) -> Iterator[str]:
         yield title
         yield from (f"  {_describe_share(share)}" for share in shares[:_MOST_ROWS])
         yield from _say_rest(len(shares), _MOST_ROWS, "  ")
+        yield f"  each: {_LISTED.get(title, 'spec-kitty report --json')} {time}"
     if report.files:
         yield ""
         yield "files changed most"
@@ -33,6 +41,7 @@ def render_report(report: Report, since: str) -> Iterator[str]:
             runs = count(one.runs, "run")
             yield f"  {one_line(one.path, 60)}  {runs}, {say_size(one)}"
         yield from _say_rest(len(report.files), _MOST_ROWS, "  ")
+        yield f"  each: spec-kitty invocations list --path FILE {time}"
 
 
 def render_markdown(report: Report, since: str) -> Iterator[str]:

@@ -102,8 +102,7 @@ def has_failed_check(lines: Sequence[Fields], commands: Sequence[str] = ()) -> b
     """Return whether the last test run of a record failed, also where it came before the last
     change, or `judge_tests` says that the tests after it did."""
     sources = _show(lines, commands)
-    ends = [check.shows for check in sources.checks[-1:]]
-    return FAILED in (*ends, sources.judge_tests().state)
+    return FAILED in (*(check.shows for check in sources.checks[-1:]), sources.judge_tests().state)
 
 
 def judge_later_tests(
