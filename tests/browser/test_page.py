@@ -603,6 +603,27 @@ def test_a_line_end_of_windows_is_no_sign_and_of_a_line_written_over_the_last_st
     ]
 
 
+def test_a_diff_is_shown_without_its_head_and_with_each_of_its_lines(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    diff = "Index: a.sql\n====\n--- a.sql\tOld\n+++ a.sql\tNew\n@@ -1,2 +1,2 @@\n--- a comment\n+++ more\n one\n"
+    tokens = {"input": 300, "output": 30}
+    turn: dict[str, object] = {
+        "event": "turn",
+        "model": "some-model",
+        "tokens": tokens,
+        "agent": "general-purpose-" * 4,
+    }
+    write_run(path, {"event": "patch_apply", "path": "a.sql", "kind": "modify", "diff": {"head": diff}}, turn)
+    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=900, deviceScaleFactor=1, mobile=False)
+    assert check(browser, path) == ("checked", "")
+
+    assert browser.value("document.querySelector('#done .diff').textContent") == (
+        "@@ -1,2 +1,2 @@\n--- a comment\n+++ more\n one\n"
+    )
+    assert browser.value("document.documentElement.scrollWidth <= innerWidth")
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
 def test_several_changes_of_a_file_are_one_diff_as_far_as_they_can_be_joined(browser: Browser, tmp_path: Path) -> None:
     """Some programs keep the text before, some that after, some the diffs alone."""
     path = tmp_path / "run.html"

@@ -36,7 +36,7 @@ def run(cli: Cli) -> str:
             "event": "patch_apply",
             "path": "a.py",
             "kind": "modify",
-            "diff": f"--- /w/a.py\n+++ /w/a.py\n@@ -1 +1 @@\n-{HOSTILE}\n+x\n",
+            "diff": f"Index: a.py\n====\n--- /w/a.py\n+++ /w/a.py\n@@ -1 +1 @@\n-{HOSTILE}\n+x\n",
         },
         {"event": "turn", "text": HOSTILE},
     ]

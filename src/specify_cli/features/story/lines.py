@@ -116,7 +116,7 @@ def _read_rows(line: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "", "it is empty" if is_empty else "its text was not kept"
     elif name == "diff":
         # The path stands above; what a diff says of it before its first hunk may be another's.
-        hunks = text.find("@@") if text.startswith("--- ") else 0
+        hunks = text.find("@@") if text.startswith(("--- ", "Index: ")) else 0
         yield from (("", row) for row in text[max(hunks, 0) :].split("\n"))
     else:
         rows = text.removesuffix("\n").split("\n")

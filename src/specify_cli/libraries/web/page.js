@@ -250,7 +250,12 @@ function printedOf(value, objects) {
 
 function diffOf(fields, objects) {
   const diff = textOf(fields.diff, objects);
-  if (diff) return diff.replace(/\n$/, "").split("\n").filter((line) => !/^(---|\+\+\+) /.test(line));
+  if (diff) {
+    // The path stands above. Behind the first hunk, what looks like its head is a line that came or went.
+    const rows = diff.replace(/\n$/, "").split("\n");
+    const begin = rows.findIndex((line) => line.startsWith("@@"));
+    return begin < 0 ? rows.filter((line) => !/^(---|\+\+\+) /.test(line)) : rows.slice(begin);
+  }
   if (fields.mode !== undefined) return [" nothing but its mode changed"];
   // Of a changed file whose text afterwards alone is kept, no line is said to be new; nor of one that the work tree shows,
   // which can have been moved there, unless each of its lines came.
