@@ -327,7 +327,10 @@ def _measure_call(one: Expected, lines: Sequence[Line], counts: Counter[str]) ->
             counts[f"told as {statuses}: {one.word}"] += 1
     if one.is_inner and calls:
         counts["inner"] += 1
-        counts["inner with agent"] += all("agent" in line for line in calls.values())
+        is_named = all("agent" in line for line in calls.values())
+        counts["inner with agent"] += is_named
+        if not is_named:
+            counts[f"of no subagent: {one.word}"] += 1
     for path, kind in () if one.is_late else one.changes:
         patches = [line for line in lines if line["event"] == "patch_apply" and line.get("path") == path]
         # Of calls that ran at once none is named: a subagent in the background, for example.

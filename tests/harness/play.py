@@ -34,6 +34,7 @@ from harness.plays import CHAPTERS, COMPACTED_WHEN_FULL, PLAYED, PLAYS, SAID, Ca
 from harness.programs import EVENT_NAMES, MISSING, NEWER_NODE, NO_PARENT, PROGRAMS, Program, Run
 from specify_cli.features.hooks.settings.harnesses import HARNESSES
 from specify_cli.features.sessions.readers import find_transcripts, list_names
+from specify_cli.record.reading.timeline import make_timeline
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "docs/harnesses.json"
@@ -251,7 +252,13 @@ def _play_generated(program: Program, binary: Path, seed: int, keep: Path | None
     for name, (given, answered) in model.used.items():
         kind = "main" if name in made.chapters else "sub"
         used[kind] = used[kind][0] + given, used[kind][1] + answered
-    lines = [line for record in _read_records(top / "project") for line in record] + _read_annexes(top / "project")
+    records, annexes = _read_records(top / "project"), _read_annexes(top / "project")
+    for record in records:
+        own = [line for line in annexes if line["invocation_id"] == record[0]["invocation_id"]]
+        agents = {entry.seq: entry.agent for entry in make_timeline([*record, *own]) if entry.agent}
+        for line in record:
+            line |= {"agent": agents[line["seq"]]} if line["seq"] in agents else {}
+    lines = [line for record in records for line in record] + annexes
     counts = measure(made, top / "project", lines, used, repr(model.sent))
     counts["plays"] += 1
     counts["steps"] += len(model.sent)

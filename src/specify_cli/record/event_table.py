@@ -579,8 +579,11 @@ EVENTS: Mapping[str, EventType] = {
             "calls": _computed("integer", note="(that it tells since the last such line)"),
             "confirmed": _computed("integer", note="(of these: the record held them)"),
             "added": _computed("integer", note="(of these: the record did not)"),
-            "filled": _computed("integer", note="(results and turns of which it said more)"),
+            "filled": _computed("integer", note="(lines of which it said more)"),
             "contradicted": _computed("integer", note="(of which it said otherwise)"),
+            "agents": Member(
+                "texts", note="(subagents that no hook named, with the `seq` of their lines)"
+            ),
         },
         ("witness", "confirmed", "added", "filled", "contradicted"),
         "reconciliation",

@@ -15,6 +15,7 @@ import pytest
 from hooking import run_hook
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
+from specify_cli.record.reading.timeline import make_timeline
 from support import Cli, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
@@ -540,7 +541,7 @@ class GeminiAgent(Agent):
 
     def __init__(self, root: Path, home: Path, cli: Cli) -> None:
         self.root, self.home, self.cli = root, home, cli
-        self.transcript = home / ".gemini/tmp/project/chats/session-1.jsonl"
+        self.main = self.transcript = home / ".gemini/tmp/project/chats/session-1.jsonl"
         self.transcript.parent.mkdir(parents=True)
         self.transcript.write_text(json.dumps({"sessionId": SESSION, "kind": "main"}) + "\n")
         (home / ".gemini/tmp/project/.project_root").write_text(str(root))
@@ -554,7 +555,7 @@ class GeminiAgent(Agent):
 
     def tell(self, event: str, **more: Any) -> None:
         payload = {"hook_event_name": event, "session_id": SESSION, "cwd": str(self.root), "timestamp": self._now()}
-        payload |= {"transcript_path": str(self.transcript), **more}
+        payload |= {"transcript_path": str(self.main), **more}
         run_hook("gemini", json.dumps(payload).encode(), str(self.root), str(self.home))
 
     def ask(self, text: str, *, hooks: bool = True) -> None:
@@ -591,6 +592,43 @@ class GeminiAgent(Agent):
 @pytest.fixture
 def gemini(chartered: Path, home: Path, cli: Cli) -> GeminiAgent:
     return GeminiAgent(chartered, home, cli)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_call_of_a_subagent_that_no_hook_names_is_told_as_its_own(
+    gemini: GeminiAgent, cli: Cli, is_closed: bool
+) -> None:
+    """Its hooks tell of no subagents, and name equal calls alike; each subagent has a transcript."""
+    cli("hooks", "install", "--harness", "gemini", "--open")
+    gemini.ask("fix it")
+    gemini.run = max(path.stem[-26:] for path in (gemini.root / layout.RECORDS).glob("*.jsonl"))
+    gemini.call("t1", "cat a.py", "a")
+    gemini.transcript = gemini.main.parent / SESSION / "sub1.jsonl"
+    gemini.transcript.parent.mkdir()
+    gemini.transcript.write_text(json.dumps({"sessionId": "sub1", "kind": "subagent"}) + "\n")
+    for name in ("s1", "s2"):
+        gemini.call(name, "ls", "src")
+    gemini.call("s3", "make", "gone", error=True)
+    gemini.transcript = gemini.main
+    gemini.call("t2", "make all", "done")
+    if is_closed:
+        cli("profile-invocation", "complete", "--invocation-id", gemini.run)
+    gemini.stop()
+    for days in (3, 2):
+        os.utime(gemini.main, (time.time() - days * 24 * 3600,) * 2)
+        cli("import", "sessions", "--harness", "gemini")
+    lines = [*gemini.read(), *gemini.read_annexes()]
+    calls = [entry for entry in make_timeline(lines) if entry.kind == "tool_call"]
+
+    assert [(entry.agent, entry.fields.get("witness"), entry.status) for entry in calls] == [
+        (None, None, "ok"),
+        ("sub1", None, "ok"),
+        ("sub1", None, "ok"),
+        ("sub1", None, "error"),
+        (None, None, "ok"),
+    ]
+    assert len([line for line in lines if "agents" in line]) == 1
+    assert gemini.verify() == []
 
 
 def test_equal_calls_without_a_name_are_not_taken_for_those_of_earlier_turns(gemini: GeminiAgent) -> None:

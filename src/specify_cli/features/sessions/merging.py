@@ -358,7 +358,7 @@ def _append(recorder: Recorder, record: SessionRecord, work: Comparison) -> int:
         if record.ended is None or addition.item.event in ANNEX_EVENTS
     ]
     added, summary = len(additions), work.describe()
-    if not added and not work.counts["calls"]:
+    if not added and summary is None:
         return 0
     if summary is not None:
         additions.append(Addition(Composed(summary), None))

@@ -24,6 +24,7 @@ from specify_cli.features.hooks.payload.values import Fields, HookEvent
 from specify_cli.features.sessions.reading import parse_time
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.record.ids import rfc3339
+from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.seal import erased_members
 
 # A hook and a transcript report one moment within this time.
@@ -287,6 +288,13 @@ class Comparison:
         before = _list_of(self._moments, "reconciled")
         # until when all is compared
         self._since = max((parse_time(line.get("until")) for line in before), default=0)
+        # The lines of no subagent; those of annexes, which have a seal here, have no number.
+        self._unnamed = {
+            id(entry.fields): entry.seq
+            for entry in make_timeline(lines)
+            if not entry.agent and "~" not in entry.fields
+        }
+        self._agents: dict[str, str] = defaultdict(str)
         self._recorded_gaps = {
             str(line.get("what")) for line in lines if line.get("reason") == "contradiction"
         }
@@ -322,7 +330,8 @@ class Comparison:
         if not any(self.counts[name] for name in ("calls", "filled", "contradicted")):
             return None
         until = rfc3339(self._since)
-        return {"event": "reconciled", "witness": "transcript", "until": until, **self.counts}
+        body = {"event": "reconciled", "witness": "transcript", "until": until, **self.counts}
+        return {**body, "agents": self._agents} if self._agents else body
 
     def _take_call(self, call_id: str, events: list[ReportedEvent]) -> None:
         """Compare one call: its begin, its result, the files it changed."""
@@ -348,6 +357,11 @@ class Comparison:
             self._add(begin, call_id)
             self.counts["filled"] += 1
         self._compare_results(call_id, known, events)
+        for line in known:
+            if begin and begin.agent and id(line) in self._unnamed:
+                agent = str(self._compose(begin.event).body.get("agent"))
+                self._agents[agent] += f" {self._unnamed[id(line)]}"
+                self.counts["filled"] += 1
         paths = {line.get("path") for line in _list_of(known, "patch_apply")}
         for item in events:
             if item.kind == "patch_apply" and item.event.path not in paths:

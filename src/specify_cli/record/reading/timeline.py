@@ -21,7 +21,7 @@ from array import array
 from datetime import datetime
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.text import say, say_member
+from doctrine.text import get_object, say, say_member
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, get_seq
 from specify_cli.record.seal import Fields
@@ -87,6 +87,8 @@ def make_timeline(events: Sequence[Fields]) -> Sequence[Entry]:
     def make(place: int) -> Entry:
         first, last, step = pairs.first_lines[place], pairs.last_lines[place], pairs.within[place]
         entry = _begin(first, events[first], step - 1 if step else None)
+        if agent := pairs.agents.get(str(entry.seq)):
+            entry = entry._replace(agent=agent)
         if not last:
             return entry
         first_end = pairs.first_ends.get(place)
@@ -104,12 +106,14 @@ _Places = dict[tuple[str, str], int]
 class _Pairs(NamedTuple):
     """For each entry the number of its first line, of its last line (0 if it has no end), and the
     place of its step plus one (0 if it is in none). `first_ends` maps the place of an entry to its
-    provisional end, which a later one replaced."""
+    provisional end, which a later one replaced, and `agents` the `seq` of a line to the subagent
+    that only another witness names."""
 
     first_lines: array[int]
     last_lines: array[int]
     within: array[int]
     first_ends: Mapping[int, int]
+    agents: Mapping[str, str]
 
 
 def _pair_lines(events: Sequence[Fields]) -> _Pairs:
@@ -122,12 +126,16 @@ def _pair_lines(events: Sequence[Fields]) -> _Pairs:
     # Entries with a provisional end, by call; and the provisional ends that a later one replaced.
     unsure: _Places = {}
     first_ends: dict[int, int] = {}
+    agents: dict[str, str] = {}
     # Results that came before their calls.
     early: _Places = {}
     open_calls: _Places = {}
     open_steps: _Places = {}
     for number, fields in enumerate(events):
         kind = say(fields.get("event") or "")
+        if kind == "reconciled":
+            for agent, seqs in get_object(fields, "agents").items():
+                agents |= dict.fromkeys(say(seqs).split(), agent)
         # A call's end may say less of the step it ran in than its beginning: its id alone tells
         # which call it is.
         is_call = kind in ("tool_call", "tool_result")
@@ -160,7 +168,7 @@ def _pair_lines(events: Sequence[Fields]) -> _Pairs:
         if kind in ("tool_call", "step_started"):
             opened[key] = len(first_lines)
         first_lines.append(number)
-    return _Pairs(first_lines, last_lines, within, first_ends)
+    return _Pairs(first_lines, last_lines, within, first_ends, agents)
 
 
 def _begin(number: int, fields: Fields, within: int | None) -> Entry:
