@@ -249,7 +249,7 @@ def test_the_sweep_reads_the_transcript_before_it_closes_a_record(agent: Agent, 
 
 @pytest.mark.parametrize("heard", [0, 1])
 def test_a_close_of_which_no_hook_reports_reads_the_transcript_first(agent: Agent, cli: Cli, heard: int) -> None:
-    """Hooks that are dead, or died: what they did not tell is on the record, and doctor says where none of them ran."""
+    """Of hooks that are dead, or died: what they did not tell is on the record. Of those that never ran it warns."""
     cli("hooks", "install", "--harness", "claude-code")
     agent.run = cli("do", "fix the login test", "--json", env=agent.env).json()["invocation_id"]
     agent.ask("look", hooks=bool(heard))
@@ -262,7 +262,30 @@ def test_a_close_of_which_no_hook_reports_reads_the_transcript_first(agent: Agen
     assert agent.list_calls() == [("t0", None if heard else "transcript"), ("t1", "transcript")]
     assert agent.statuses() == {"t0": "ok", "t1": "error"} and agent.texts("prompt") == ["look"]
     assert [warning.partition(":")[0] for warning in done["warnings"]] == ([] if heard else ["NO_HOOK_EVENTS"])
-    assert ("NO_HOOK_EVENTS" in cli("doctor", "--json").out) is not bool(heard)
+    assert "NO_HOOK_EVENTS" not in cli("doctor", "--json").out
+    assert agent.verify() == []
+
+
+def test_doctor_names_the_import_of_what_dead_hooks_did_not_tell_until_it_is_done(agent: Agent, cli: Cli) -> None:
+    cli("hooks", "install", "--harness", "claude-code")
+    agent.run = cli("do", "fix the login test", "--json", env=agent.env).json()["invocation_id"]
+    agent.ask("look", hooks=False)
+    agent.call("t1", "ls src", "login.py", hooks=False)
+    away = agent.transcript.rename(agent.home / "away")
+    cli("profile-invocation", "complete", "--invocation-id", agent.run, env=agent.env)
+    away.rename(agent.transcript)
+
+    def read_repairs() -> list[str]:
+        findings = cli("doctor", "--json").json()["findings"]
+        return [item["repair"] for item in findings if item["code"] == "NO_HOOK_EVENTS"]
+
+    before = read_repairs()
+    os.utime(agent.transcript, (time.time() - 900,) * 2)
+    cli("import", "sessions", "--harness", "claude-code")
+
+    assert ["spec-kitty import sessions --harness claude-code" in repair for repair in before] == [True]
+    assert [line["call_id"] for line in agent.read_annexes() if line["event"] == "tool_call"] == ["t1"]
+    assert read_repairs() == []
     assert agent.verify() == []
 
 

@@ -4,15 +4,16 @@ them."""
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 
 from doctrine.text import get_object
+from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.settings.detection import find_harness, list_harnesses, list_places
 from specify_cli.features.hooks.settings.install import standing
 from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import read_fields
+from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, Place
 
 
@@ -33,7 +34,7 @@ def find_installed(root: str, home: str | None) -> dict[str, int]:
 
 def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> str | None:
     """Say that no hook told a tool call of a record which an agent began under installed hooks;
-    None where one did."""
+    None where one did, or the transcript brought the calls."""
     try:
         data = FileRecordStore(root).read(place)
     except (OSError, InvocationError):
@@ -45,16 +46,19 @@ def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> s
     if not is_agent or millis_of(place.invocation_id) < installed[harness]:
         return None
     if (
-        re.search(rb'"event":"tool_call"(?!.*"witness":"transcript")', data)
+        b'"event":"tool_call"' in data
+        or any(line["event"] == "tool_call" for line in annex_events(root, place.invocation_id))
         or started.get("tombstone") is True
         or started.get("verb") == "advise"
     ):
         return None
     row = find_harness(harness)
     why = row.silence or f"look whether {row.title} runs its hooks"
+    if any(fill.name == harness for fill in list_fills("transcripts")):
+        why += f"; for what its transcript has: spec-kitty import sessions --harness {harness}"
     return (
-        f"{place.invocation_id} holds no tool call of a hook, though hooks of {row.title} are "
-        f"installed: none of them ran. {why}"
+        f"{place.invocation_id} holds no tool call, though hooks of {row.title} are installed: "
+        f"none of them ran. {why}"
     )
 
 
