@@ -651,6 +651,7 @@ def test_a_call_of_a_subagent_that_no_hook_names_is_told_as_its_own(
         (None, None, "ok"),
     ]
     assert len([line for line in lines if "agents" in line]) == 1
+    assert "which agent made a call" not in cli("invocations", "show", gemini.run).out
     assert gemini.verify() == []
 
 

@@ -68,6 +68,7 @@ def _list_untold(started: Fields, lines: Iterable[Fields]) -> list[str]:
         withheld |= is_stand_in(line)
         event = str(line.get("event"))
         events.add(event)
+        members |= {"agents"} & line.keys()
         if event == "turn":
             members.update(
                 name
@@ -87,7 +88,7 @@ def _list_untold(started: Fields, lines: Iterable[Fields]) -> list[str]:
         "cost": "cost" in members,
         "thinking": "thinking_hash" in members,
         "permissions": "approval" in events,
-        "which agent made a call": harness not in _ONE_VOICE,
+        "which agent made a call": harness not in _ONE_VOICE or "agents" in members,
     }
     return [
         name
