@@ -19,12 +19,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from doctrine.light_imports import NamedTuple
+from doctrine.text import get_object
 from specify_cli.features.hooks.payload.calls import is_numbered
 from specify_cli.features.hooks.payload.values import Fields, HookEvent
 from specify_cli.features.sessions.reading import parse_time
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.seal import erased_members
 
 # A hook and a transcript report one moment within this time.
@@ -288,12 +288,8 @@ class Comparison:
         before = _list_of(self._moments, "reconciled")
         # until when all is compared
         self._since = max((parse_time(line.get("until")) for line in before), default=0)
-        # The lines of no subagent; those of annexes, which have a seal here, have no number.
-        self._unnamed = {
-            id(entry.fields): entry.seq
-            for entry in make_timeline(lines)
-            if not entry.agent and "~" not in entry.fields
-        }
+        named = (str(seqs) for line in before for seqs in get_object(line, "agents").values())
+        self._named = set(" ".join(named).split())
         self._agents: dict[str, str] = defaultdict(str)
         self._recorded_gaps = {
             str(line.get("what")) for line in lines if line.get("reason") == "contradiction"
@@ -357,10 +353,12 @@ class Comparison:
             self._add(begin, call_id)
             self.counts["filled"] += 1
         self._compare_results(call_id, known, events)
-        for line in known:
-            if begin and begin.agent and id(line) in self._unnamed:
-                agent = str(self._compose(begin.event).body.get("agent"))
-                self._agents[agent] += f" {self._unnamed[id(line)]}"
+        if begin and begin.agent:
+            agent = str(self._compose(begin.event).body.get("agent"))
+            # Lines of annexes, which have a seal here, have no number of their own.
+            bare = {str(line["seq"]) for line in known if not {"agent", "~"} & line.keys()}
+            for seq in sorted(bare - self._named, key=int):
+                self._agents[agent] += f" {seq}"
                 self.counts["filled"] += 1
         paths = {line.get("path") for line in _list_of(known, "patch_apply")}
         for item in events:
