@@ -197,13 +197,16 @@ def _break_line(line: str, width: int) -> list[str]:
     plain = re.sub(_STYLED, "", line)
     label = re.match(r"[\w ]{1,12}: +", plain)
     indent = " " * (label.end() if label else len(plain) - len(plain.lstrip()) + 2)
-    rows = [""]
+    rows, used = [""], 0
     # Each word with the blanks before it. A style takes no cell, and a wide character two.
     for word in re.findall(" *[^ ]+", line.expandtabs()):
-        if rows[-1] and cell_len(re.sub(_STYLED, "", rows[-1] + word)) > width:
-            rows.append(indent + word.lstrip())
-        else:
-            rows[-1] += word
+        size = cell_len(re.sub(_STYLED, "", word))
+        if used and used + size > width:
+            size += len(indent) - (len(word) - len(word.lstrip()))
+            word, used = indent + word.lstrip(), 0
+            rows.append("")
+        rows[-1] += word
+        used += size
     return rows
 
 
