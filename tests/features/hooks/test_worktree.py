@@ -441,6 +441,27 @@ def test_what_changes_while_a_look_waits_for_another_is_of_the_call_that_runs(ag
     assert (agent.seen(), agent.unseen()) == ([("create", "made.txt")], [])
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_an_edit_writes_beside_the_call_of_another_agent_is_told_once(agent: Agent, ends: bool) -> None:
+    """A look between an edit and what its hook tells leaves the file to that; where nothing is told, nobody knows."""
+    inner = {"agent_id": "sub-1", "agent_type": "general-purpose"}
+    shell = agent.begin("Bash", {"command": "make"}, **inner)
+    path = str(agent.root / "help.md")
+    edit = agent.begin("Write", {"file_path": path, "content": "one\ntwo\n"})
+    (agent.root / "help.md").write_text("one\ntwo\n")
+    (agent.root / "made.txt").write_text("x\n")
+    agent.end(shell, **inner)
+    if ends:
+        agent.end(edit, {"type": "create", "originalFile": None})
+    aside()
+    agent.stop()
+    agent.shell("true")
+    agent.stop()
+
+    told = [line["path"] for line in agent.lines() if line["event"] == "patch_apply"]
+    assert (sorted(told), agent.unseen()) == (["help.md", "made.txt"] if ends else ["made.txt"], []), told
+
+
 def digests(*lines: str) -> set[str]:
     return set(map(digest_line, lines))
 

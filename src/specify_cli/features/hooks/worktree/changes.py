@@ -29,10 +29,12 @@ from specify_cli.features.hooks.worktree.contents import (
 )
 from specify_cli.features.hooks.worktree.judge import (
     EXECUTABLE,
+    TELLS,
     Change,
     ChangeOwner,
     count_uses,
     describe_change,
+    judge_call,
     judge_change,
 )
 from specify_cli.features.hooks.worktree.known import ENDED, File, KnownTree, stamp
@@ -192,6 +194,14 @@ class Changes:
         # Of a call whose begin was lost nobody knows what it changed.
         begun = {call.call_id.partition("#")[0] for call in own.calls}
         is_lost = ended is not None and ended not in begun
+        # What an edit that goes on names, the end of that edit tells.
+        editing = [
+            call
+            for call in own.calls
+            if (call.span.end, judge_call(call.tool, "")) == (now, TELLS) and call.call_id != ended
+        ]
+        ids = {call.call_id for call in editing}
+        told_later = str([one.get("args") for one in self._lines if one.get("call_id") in ids])
         kinds = {name: kind for name, kind in known.calls.items() if name not in untold}
         moments = {
             path: find_arrival(self._root, path, state, known.at - TICK) // 1_000_000
@@ -221,6 +231,8 @@ class Changes:
             )
             if owner.whose == "hand" and (late or is_lost or moment < covered):
                 owner = ChangeOwner("unsure")
+            if owner.whose == "own" and editing and path in told_later:
+                owner = owner._replace(calls=tuple(editing))
             owners[path] = owner
         return owners, moments
 
