@@ -31,7 +31,7 @@ from specify_cli.libraries.wire.contract import (
 MAX_DEPTH = 16
 MAX_VALUES = 1000  # an envelope has some fifty
 # The mark of one more value outside strings; the possessive repeat keeps this linear.
-_VALUE = re.compile(r'"(?>(?:[^"\\]|\\.)*)"|[\[{,]')
+_VALUE = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{,]')
 _SMALL = 256 * 1024
 _MAX_INTEGER = 2**53 - 1
 _SOURCE = "/spec-kitty/projects/"

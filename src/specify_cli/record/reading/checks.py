@@ -194,7 +194,7 @@ _NONE_CHOSEN = r"(?m)(?:^|= )(?:no tests ran|\d+ deselected) in [\d.]+s"
 _OPERATORS = "();<>|&"
 _LONGEST_WORD = 10_000
 _LONG_WORD = rf"[^\s;&|<>()]{{{_LONGEST_WORD},}}"
-_QUOTED = r"\\.|'[^']*'|\"(?>(?:\\.|[^\"\\])*)\""
+_QUOTED = r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*+\""
 _HIDDEN = {ord(one): 0xE000 + at for at, one in enumerate(_OPERATORS + "\n")}
 _SPOKEN = {hidden: letter for letter, hidden in _HIDDEN.items()}
 _HEADING = r"(?mi)^#{1,6} [^\n]*\btest[^\n]*$"

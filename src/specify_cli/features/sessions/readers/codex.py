@@ -63,7 +63,7 @@ _ITEM = re.compile(
 # A script that prints what a command gave it, whole: nothing but a text stands in braces.
 _SAYS_RESULT = re.compile(
     r"""\s*(?:const|let|var)\s+([\w$]+)\s*=\s*await tools\.(?:exec_command|write_stdin)\(\s*"""
-    r"""\{(?>(?:"(?>(?:\\.|[^"\\])*)"|[^"'`{}()])*)\}\s*\)\s*;\s*"""
+    r"""\{(?:"(?:\\.|[^"\\])*+"|[^"'`{}()])*+\}\s*\)\s*;\s*"""
     r"""text\((?:JSON\.stringify\()?\1\)?\)\s*;?\s*""",
     re.S,
 )
@@ -71,7 +71,9 @@ _VERSION, _LAST_WITHOUT_ITEMS = re.compile(r"0\.(\d{1,4})\."), 144
 _MOST_READ = 100  # of the calls and of the constants in a script
 # A script's constants, the tokens of a value it spells, and what stands for a letter in a text.
 _NAMED = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=(?=\s*[\"'`{])")
-_TOKEN = re.compile(r"""\s*(?:(["'`])((?>(?:\\.|(?!\1)[^\\])*))\1|([\w$.-]+)|([{},:\[\]]))""", re.S)
+_TOKEN = re.compile(
+    r"""\s*(?:(["'`])((?>(?>(?:\\.|(?!\1)[^\\]){1,999})*))\1|([\w$.-]+)|([{},:\[\]]))""", re.S
+)
 _ESCAPE = re.compile(
     r"\\(?:u\{([0-9a-fA-F]{1,5})\}|[ux]([0-9a-fA-F]{4}|(?<=x)[0-9a-fA-F]{2})|(.))", re.S
 )
