@@ -36,7 +36,6 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root, locate
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import read_last
-from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
@@ -339,11 +338,15 @@ def warn_closing(caller: Caller, name: str) -> tuple[str, ...]:
 
     `name` is the record's id, or the begin of one.
     """
+    if caller.actor.actor_type != "llm":
+        return ()
+    from specify_cli.storage.index import Index  # most commands need none
+
     root, _ = find_root(here(), home())
     try:
         place = Index(root).resolve(name)
         last = read_last(FileRecordStore(root).read(place)).get("event")
-        if caller.actor.actor_type != "llm" or last in ("tool_call", "completed"):
+        if last in ("tool_call", "completed"):
             return ()
         warnings = [_ask_briefly(fill, root, home(), place) for fill in list_fills("closed")]
     except (InvocationError, OSError):

@@ -299,6 +299,7 @@ _ENTITIES = {"quot": '"', "amp": "&", "apos": "'"}
 # A line end in the middle of what could be one token (no word follows, nor a setting, whose name is
 # of words as no token is), and the widths at which programs break lines.
 _PART = r"(?:[A-Z]++|[A-Z]?[a-z]++)\d?"
+# In pieces, for an atomic group keeps a place for each of its repeats.
 _MORE = rf"(?>(?:_{{1,2}}{_PART}){{1,99}})"
 _BREAK = (
     r"\n(?![A-Z]?[a-z]{0,40}(?:[^\w+/-]|$)"

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from specify_cli.features.report.commands import RunsReport
 from specify_cli.features.report.page import make_page
 from specify_cli.features.report.rendering import render_markdown, render_report
 from specify_cli.features.report.summing import Run, add_up_runs
 from specify_cli.record.reading.usage import UsageRow
 from support import Cli, valid
 
+SINCE = "--since 7d"
 TRICK = "fix <img src=x onerror=alert(1)> | [a](javascript:1) `x` \x1b[31m \u202e"
 
 
@@ -69,7 +71,8 @@ def test_each_number_is_the_records_behind_it() -> None:
 
 def test_each_number_leads_to_its_records_by_a_command_or_a_link(cli: Cli) -> None:
     found = add_up_runs([make_run("a", by="ada", tokens=1200, cost="0.10", rules=("r",), changed=(("x.py", 3, 1),))])
-    told = list(render_report(found, "7d until 2026-12-01"))
+    asked = RunsReport("7d", "2026-12-01", found, ())
+    told = list(render_report(found, asked.say_time(), asked.spell_options()))
     page = make_page(found, "7d", ())
 
     commands = [re.sub(r"^  each: spec-kitty ", "", line) for line in told if line.startswith("  each: ")]
@@ -122,8 +125,8 @@ def test_a_cost_that_was_estimated_is_marked_on_the_page_as_in_lists() -> None:
 def test_a_report_says_of_how_many_runs_the_cost_is_known() -> None:
     runs = [make_run("a", tokens=100, cost="0.1"), make_run("b", tokens=900), make_run("c")]
 
-    told = "\n".join(render_report(add_up_runs(runs), "7d"))
-    only_cost = "\n".join(render_report(add_up_runs([make_run("a", tokens=0, cost="1.5")]), "7d"))
+    told = "\n".join(render_report(add_up_runs(runs), "7d", SINCE))
+    only_cost = "\n".join(render_report(add_up_runs([make_run("a", tokens=0, cost="1.5")]), "7d", SINCE))
 
     assert "1,000 tokens, told by 2 of 3 runs\n$0.1, known of 1 of 3 runs\n" in told
     assert "$1.50, known of 1 of 1 run\n" in only_cost
@@ -132,7 +135,7 @@ def test_a_report_says_of_how_many_runs_the_cost_is_known() -> None:
 def test_a_file_whose_lines_no_record_tells_did_not_change_by_no_line() -> None:
     changed = (("logo.png", None, None), ("y.py", 1, 0), ("empty.py", 0, 0))
     found = add_up_runs([make_run("a", changed=changed)])
-    told = "\n".join([*render_report(found, "7d"), *render_markdown(found, "7d")])
+    told = "\n".join([*render_report(found, "7d", SINCE), *render_markdown(found, "7d")])
 
     assert "logo.png  1 run, lines not known" in told and "| 1 | lines not known |" in told
     assert "y.py  1 run, +1 −0" in told and "empty.py  1 run, +0 −0" in told
@@ -150,7 +153,7 @@ def test_how_many_runs_that_changed_files_ended_with_green_tests_is_said() -> No
     green = make_run("a", tests="passed: pytest -q", changed=changed)
     found = add_up_runs([green, make_run("b", tests="not run", changed=changed), make_run("c", changed=())])
 
-    assert "green tests after the last change: 1 of 2 runs" in list(render_report(found, "7d"))
+    assert "green tests after the last change: 1 of 2 runs" in list(render_report(found, "7d", SINCE))
     assert "- green tests after the last change: 1 of 2 runs" in list(render_markdown(found, "7d"))
 
 
@@ -252,7 +255,7 @@ def test_a_replay_is_no_run_of_the_report(cli: Cli) -> None:
 def test_a_list_that_is_cut_says_how_many_more_there_are() -> None:
     changed = tuple((f"f{number}.py", 1, 0) for number in range(40))
     runs = [make_run(f"{number}", by=f"dev{number}", changed=changed) for number in range(12)]
-    told = list(render_report(add_up_runs(runs), "7d"))
+    told = list(render_report(add_up_runs(runs), "7d", SINCE))
     markdown = "\n".join(render_markdown(add_up_runs(runs), "7d"))
 
     assert "  and 2 more: --json names all" in told[told.index("asked by") :][:12]

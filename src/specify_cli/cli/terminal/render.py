@@ -173,6 +173,12 @@ def local_time(moment: str | None) -> str:
     return there.strftime("%m-%d %H:%M" if there.year == now.year else "%Y-%m-%d")
 
 
+def name_zone(moment: str | None) -> str:
+    """Return the name of the zone that `local_time` shows a moment in, "" for a malformed one."""
+    there = read_local(moment)
+    return f"{there:%Z}" if there else ""
+
+
 def name_kind(path: object, mode_of_work: object, run_kind: object) -> str:
     """Return one word for a record that is not one of work: import, advice, replay or rerun."""
     if run_kind in _KINDS:
@@ -214,8 +220,8 @@ def invocation_page(
     calls = f" · {story.calls}" if story and story.calls else ""
     yield f"outcome:  {_describe_end(value, entries)}{calls}"
     start = _text(value.get("started_at"))
-    zone = there.strftime(" %Z") if (there := read_local(start)) else ""
-    yield f"asked by: {_describe_caller(value)} at {local_time(start)}{zone}"
+    begun = f"{local_time(start)} {name_zone(start)}".rstrip()
+    yield f"asked by: {_describe_caller(value)} at {begun}"
     if story and story.work:
         yield f"part of:  {one_line(story.work)}"
     if value.get("parent_invocation_id"):

@@ -47,9 +47,9 @@ def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> s
         return None
     if (
         b'"event":"tool_call"' in data
-        or any(line["event"] == "tool_call" for line in annex_events(root, place.invocation_id))
         or started.get("tombstone") is True
         or started.get("verb") == "advise"
+        or any(line["event"] == "tool_call" for line in annex_events(root, place.invocation_id))
     ):
         return None
     row = find_harness(harness)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import join
 from typing import NamedTuple
 
 from specify_cli.cli import shell
@@ -26,12 +27,21 @@ class RunsReport(NamedTuple):
         """Return which time it is about."""
         return self.since if self.until is None else f"{self.since} until {self.until}"
 
+    def spell_options(self) -> str:
+        """Return the options of a command that lists the runs of this time."""
+        until = () if self.until is None else ("--until", self.until)
+        return join(("--since", self.since, *until))
+
 
 def report(values: Values) -> int:
     """Tell of the runs of a time; 1 where a record is not whole."""
     runs_report = gather_runs(values)
-    render = render_markdown if values["format"] == "markdown" else render_report
-    write_answer(values, runs_report, render(runs_report.report, runs_report.say_time()))
+    about = runs_report.report, runs_report.say_time()
+    if values["format"] == "markdown":
+        lines = render_markdown(*about)
+    else:
+        lines = render_report(*about, runs_report.spell_options())
+    write_answer(values, runs_report, lines)
     return name_unread(runs_report)
 
 

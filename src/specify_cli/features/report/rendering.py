@@ -18,10 +18,12 @@ _LISTED = {
 }
 
 
-def render_report(report: Report, since: str) -> Iterator[str]:
-    """Yield the report as lines of text; ids are cut to their last six characters."""
+def render_report(report: Report, since: str, time: str) -> Iterator[str]:
+    """Yield the report as lines of text; ids are cut to their last six characters.
+
+    `time` are the options of a command that lists its runs.
+    """
     yield from say_whole(report, since)
-    time = f"--since {since}".replace(" until ", " --until ")
     for title, ids in list_kinds(report):
         if ids:
             yield ""

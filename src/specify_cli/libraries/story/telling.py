@@ -109,10 +109,8 @@ def tell_story(
     end = say_member(closing_line, "completed_at")
     tests = sources.judge_tests()
     unseen = (Fact(shorten_paths(name_event(gap), root), (gap.seq,)) for gap in sources.gaps)
-    notes, failures = (
-        [Fact(remark.text, remark.seqs) for remark in remarks]
-        for remarks in (sources.note_done(), sources.list_failures())
-    )
+    notes = [Fact(remark.text, remark.seqs) for remark in sources.note_done()]
+    failures = [Fact(remark.text, remark.seqs) for remark in sources.list_failures()]
     return Story(
         invocation_id=say(started.get("invocation_id") or ""),
         # An older writer could close a record without saying how it ended.

@@ -14,7 +14,7 @@ import re
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import FAILED, count_failed, judge_check
-from specify_cli.record.reading.deeds import name_deed
+from specify_cli.record.reading.deeds import name_deed, name_patched
 from specify_cli.record.reading.timeline import Entry
 from specify_cli.record.seal import Fields, erased_members
 
@@ -61,8 +61,6 @@ _PRINTED_KEYS = (
 )
 # What stands in place of the path of a patch whose path was erased.
 NAMELESS = "a file whose name is not kept"
-# A file in the grammar of patches that models write.
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
 # Text that Gemini CLI, Qwen Code and Copilot add themselves: lines after an output, and a head
 # before it.
 _WRAPPED = re.compile(
@@ -148,7 +146,7 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
         name = entry.name.removeprefix("mcp__").replace("__", ": ")
         what = f"{name} {what}".strip()
     if deed == "edit":
-        what = ", ".join(_PATCHED.findall(what)) or what
+        what = name_patched(what) or what
     if deed == "search":
         what = _name_search(head, root) or what
     elif deed in _NAMED and (match := _NAMED[deed].search(head)):

@@ -68,7 +68,8 @@ def _list_untold(started: Fields, lines: Iterable[Fields]) -> list[str]:
         withheld |= is_stand_in(line)
         event = str(line.get("event"))
         events.add(event)
-        members |= {"agents"} & line.keys()
+        if event == "reconciled" and "agents" in line:
+            members.add("agents")
         if event == "turn":
             members.update(
                 name

@@ -1,4 +1,4 @@
-"""Name the deed of a tool: read, search, edit, run, …  [pure]
+"""Name the deed of a tool: read, search, edit, run, …, and the files of a patch.  [pure]
 
     name_deed("run_shell_command")   # "run"
 
@@ -26,6 +26,8 @@ _DEEDS = {
     "fetch": "webfetch websearch fetch googlewebsearch browse webrun",
 }
 _DEED_OF = {name: deed for deed, names in _DEEDS.items() for name in names.split()}
+# A file in the grammar of patches that models write.
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
 
 
 def name_deed(tool: str) -> str:
@@ -38,3 +40,8 @@ def name_deed(tool: str) -> str:
     name = re.sub(r"[^a-z]", "", tool.lower())
     agents = re.search(r"(spawn|wait)agent$", name)  # Codex puts a space of names before them
     return _DEED_OF.get(agents[0] if agents else name, "use")
+
+
+def name_patched(text: str) -> str:
+    """Return the files that a patch in the form `*** Begin Patch` names, "" where it names none."""
+    return ", ".join(_PATCHED.findall(text))

@@ -10,8 +10,6 @@ good. `checks` says what a test run is and when it passed.
 
 from __future__ import annotations
 
-import re
-
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import (
@@ -24,6 +22,7 @@ from specify_cli.record.reading.checks import (
     name_change,
     read_run,
 )
+from specify_cli.record.reading.deeds import name_patched
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.seal import Fields
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 _WORK = ("prompt", "tool_call", "tool_result", "patch_apply", "turn")
 _MAX_NAMED = 5
 _MAX_COMMAND = 80
-# A file that a patch in the form `*** Begin Patch` changes.
-_PATCHED = re.compile(r"\*\*\* \w+ File: (\S[^\n]*)")
 # So many different test runs that passed are asked of each that failed.
 _MOST_RUNS = 100
 
@@ -420,7 +417,7 @@ def _find_failures(sources: RemarkSources) -> Iterator[Remark]:
 def _name_call(entry: Entry) -> str:
     """Return the command line of a call; of one that has none, its tool and the files that its
     patch names, or its arguments."""
-    files = ", ".join(_PATCHED.findall(entry.about)) if entry.about.startswith("***") else ""
+    files = name_patched(entry.about) if entry.about.startswith("***") else ""
     is_command = not files and not entry.about.startswith("{")
     return entry.about if is_command else f"{entry.name} {files or entry.about}"
 

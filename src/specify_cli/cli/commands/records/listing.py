@@ -30,7 +30,7 @@ from specify_cli.cli.terminal.render import (
     ledger,
     local_time,
     name_kind,
-    read_local,
+    name_zone,
     shown_width,
 )
 from specify_cli.room import Values
@@ -104,8 +104,7 @@ def _print_ledger(rows: Sequence[invocations.Row]) -> None:
         spent = [row.spent.shorten() if row.spent else "" for row in rows]
     # A number is never cut.
     columns = [*_COLUMNS[:-1], Column("tokens", max(map(len, spent))), _COLUMNS[-1]]
-    if there := read_local(rows[0].started_at):
-        columns[1] = Column(f"begun {there:%Z}", 11)
+    columns[1] = Column(f"begun {name_zone(rows[0].started_at)}".rstrip(), 11)
     described = [_describe_row(row, size, text) for row, text in zip(rows, spent, strict=True)]
     cells = ledger(columns, described, shown_width())
     lines = [paint("  ".join(cells[0]).rstrip(), "head")]

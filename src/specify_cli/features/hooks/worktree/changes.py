@@ -198,7 +198,9 @@ class Changes:
         editing = [
             call
             for call in own.calls
-            if (call.span.end, judge_call(call.tool, "")) == (now, TELLS) and call.call_id != ended
+            if call.span.end == now
+            and call.call_id.partition("#")[0] != ended
+            and judge_call(call.tool, "") == TELLS
         ]
         ids = {call.call_id for call in editing}
         told_later = str([one.get("args") for one in self._lines if one.get("call_id") in ids])

@@ -71,6 +71,7 @@ _VERSION, _LAST_WITHOUT_ITEMS = re.compile(r"0\.(\d{1,4})\."), 144
 _MOST_READ = 100  # of the calls and of the constants in a script
 # A script's constants, the tokens of a value it spells, and what stands for a letter in a text.
 _NAMED = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=(?=\s*[\"'`{])")
+# A long text is read in pieces: an atomic group keeps a place for each of its repeats.
 _TOKEN = re.compile(
     r"""\s*(?:(["'`])((?>(?>(?:\\.|(?!\1)[^\\]){1,999})*))\1|([\w$.-]+)|([{},:\[\]]))""", re.S
 )
