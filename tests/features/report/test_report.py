@@ -128,7 +128,7 @@ def test_a_report_says_of_how_many_runs_the_cost_is_known() -> None:
     told = "\n".join(render_report(add_up_runs(runs), "7d", SINCE))
     only_cost = "\n".join(render_report(add_up_runs([make_run("a", tokens=0, cost="1.5")]), "7d", SINCE))
 
-    assert "1,000 tokens, told by 2 of 3 runs\n$0.1, known of 1 of 3 runs\n" in told
+    assert "1,000 tokens, told by 2 of 3 runs\n$0.10, known of 1 of 3 runs\n" in told
     assert "$1.50, known of 1 of 1 run\n" in only_cost
 
 

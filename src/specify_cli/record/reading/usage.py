@@ -226,9 +226,11 @@ def _read_cost(value: object) -> Decimal:
 
 
 def show_cost(cost: object) -> str:
-    """Return a cost in US dollars for people: in whole cents from a dollar on."""
+    """Return a cost in US dollars for people: in cents, below ten cents with two digits."""
     amount = _read_cost(cost)
-    return f"${amount:,.2f}" if amount >= 1 else f"${say(cost)}"
+    if not amount:
+        return f"${say(cost)}"
+    return f"${round(amount, max(2, 1 - amount.adjusted())):,f}"
 
 
 def _spell(cost: Decimal) -> str:

@@ -11,7 +11,7 @@ from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.turn_from_transcript import count_tokens
 from specify_cli.project.prices import read_prices
 from specify_cli.record.reading.evidence import weigh_evidence
-from specify_cli.record.reading.usage import Price, Prices, add_up, describe_usage, sum_usage
+from specify_cli.record.reading.usage import Price, Prices, add_up, describe_usage, show_cost, sum_usage
 
 PRICES = Prices("2026-01-02", (Price(("m-1",), ("m-1-",), {"input": Decimal(2), "output": Decimal(10)}),))
 
@@ -145,3 +145,10 @@ def test_a_count_that_no_line_can_hold_is_none(number: int) -> None:
     lines = [turn(model="m-1", tokens={"input": number}), turn(model="m-1", tokens={"input": 1_000_000})]
 
     assert [(row.tokens, row.cost) for row in sum_usage(lines, PRICES)] == [({"input": 1_000_000}, "2")]
+
+
+def test_a_cost_is_shown_in_cents_and_a_small_one_with_two_digits() -> None:
+    """`$1.20` stood beside `$0.737727` in one column of a list."""
+    shown = [show_cost(cost) for cost in ("1234.5", "0.737727", "0.1", "0.0996", "0.05", "0.001234", "1.234E-7")]
+
+    assert shown == ["$1,234.50", "$0.74", "$0.10", "$0.100", "$0.050", "$0.0012", "$0.00000012"]
