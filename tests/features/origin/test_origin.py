@@ -836,3 +836,39 @@ def test_what_was_patched_after_a_commit_did_not_bring_its_lines(project: Path, 
 
     [file] = trace(project, home, "HEAD").files
     assert [part.invocation_ids for part in file.stretches] == [()]
+
+
+CHECK, OTHER = (
+    f"def {name}(path):\n    file = find_{name}(path)\n    if file is None:\n        return None\n    return file\n"
+    for name in ("open_it", "close_it")
+)
+
+
+@pytest.mark.parametrize(
+    ("patches", "years", "is_told"),
+    [
+        ([(CHECK, True)], (2020, 2098), True),
+        ([(CHECK, True)], (2098, 2099), True),
+        ([(OTHER, True)], (2098, 2099), False),
+        ([(CHECK, True)], (2019, 2020), False),
+        ([(CHECK, False), (CHECK, True)], (2020, 2098), False),
+    ],
+    ids=["in the range", "before the base moved", "before the base, elsewhere", "after the commit", "what was its own"],
+)
+def test_who_took_a_line_like_it_at_another_time_or_place_did_not_take_this_one(
+    project: Path, home: Path, patches: list[tuple[str, bool]], years: tuple[int, int], is_told: bool
+) -> None:
+    """A line that many functions have goes from one of them; a record tells that it took one like it away."""
+    line = "        return None\n"
+    with open_invocation(project, "take the check out") as run:
+        for text, is_removed in patches:
+            before, after = (text, text.replace(line, "")) if is_removed else (text.replace(line, ""), text)
+            run.patch("shop.py", "modify", before=before, after=after)
+    for year, text in zip(years, (CHECK, CHECK.replace(line, "")), strict=True):
+        (project / "shop.py").write_text(text)
+        dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"{year}-01-01T00:00:00Z")
+        git(project, "add", "-A")
+        subprocess.run(["git", "commit", "-qm", "shop"], cwd=project, env={**environment(home), **dates}, check=True)
+
+    [file] = [one for one in trace(project, home, "HEAD~1..HEAD").files if one.path == "shop.py"]
+    assert file.removed_by == ((run.invocation_id,) if is_told else ())

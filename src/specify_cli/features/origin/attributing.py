@@ -22,6 +22,7 @@ from specify_cli.features.search.edits import (
     Edit,
     EditsByLine,
     Names,
+    Order,
     digest_line,
     digest_lines,
     list_digests,
@@ -39,6 +40,8 @@ _PROSE = (".md", ".markdown", ".mdx")
 _ENOUGH = 16
 
 
+# An edit, and how often it took away each line.
+Removal = tuple[Edit, Counter[str]]
 # The lines of edits, by the identity of the edit.
 _LinesOf = dict[int, set[LineMark]]
 
@@ -176,6 +179,60 @@ def name_copiers(
     """Return who made a version of the file that held all lines of a stretch."""
     lines = {*file.lines[part.first - 1 : part.last]}
     return tuple(sorted({name for name, held in copies if lines <= held}))
+
+
+def list_removals(edits: Iterable[Edit], sought: Counter[str], is_deleted: bool) -> list[Removal]:
+    """Return the edits of a file that took away some of the lines sought, in their order, and all
+    that each took. What an invocation had added itself is not of it. `is_deleted`: who deleted the
+    file took all."""
+    removals: list[Removal] = []
+    added: dict[str, Counter[str]] = {}
+    for edit in sorted(edits, key=lambda edit: edit.order):
+        came, went = (
+            Counter(line.digest for hunk in edit.hunks for line in hunk if line.mark == mark)
+            for mark in (ADDED, REMOVED)
+        )
+        own = added.get(edit.invocation_id, Counter())
+        added[edit.invocation_id] = own - went + came
+        is_all = is_deleted and edit.fields.get("kind") == "delete"
+        took = sought if is_all else went - own
+        if took.keys() & sought.keys():
+            removals.append((edit, took))
+    return removals
+
+
+def stands_in(rows: tuple[str, ...], edit: Edit) -> bool:
+    """Return whether what an edit changed stands in a version of its file as the edit found it."""
+    if edit.fields.get("before_hash") in list_digests(rows):
+        return True
+    digests = digest_lines(rows)
+    found = [tuple(line.digest for line in hunk if line.mark != ADDED) for hunk in edit.hunks]
+    return bool(found) and all(
+        any(digests[at : at + len(part)] == part for at in range(len(digests))) for part in found
+    )
+
+
+def name_removers(
+    removals: Sequence[Removal], sought: Counter[str], groups: Iterable[Set[str]]
+) -> tuple[str, ...]:
+    """Return the invocations that took all of the lines sought, nobody where they did not.
+
+    The first of the groups whose records tell of all are named, and who took some after these.
+    """
+    took: dict[str, Counter[str]] = {}
+    last: dict[str, Order] = {}
+    for edit, lines in removals:
+        took.setdefault(edit.invocation_id, Counter()).update(lines)
+        last[edit.invocation_id] = edit.order
+    names = {*took}
+    if not sought.keys() <= set().union(*took.values()):
+        return ()
+    for group in groups:
+        if group & names and sought <= sum((took[name] for name in group & names), Counter[str]()):
+            end = max(last[name] for name in group & names)
+            names = {name for name in names if name in group or last[name] > end}
+            break
+    return tuple(sorted(names))
 
 
 def _follow_commits(

@@ -16,6 +16,7 @@ from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
 
+from doctrine.git import ask_git
 from doctrine.text import count, make_encodable, say
 from specify_cli.errors import InvocationError
 from specify_cli.features.approvals.approvals import Approval, judge_approvals
@@ -25,9 +26,12 @@ from specify_cli.features.origin.attributing import (
     drop_later,
     find_copies,
     join_lines,
+    list_removals,
     list_texts,
     list_unknown,
     name_copiers,
+    name_removers,
+    stands_in,
 )
 from specify_cli.features.origin.git_range import (
     REPOSITORY,
@@ -46,13 +50,13 @@ from specify_cli.features.origin.report import (
 )
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
+from specify_cli.features.search.blame import end_second
 from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.edits import (
     Edit,
     EditsByLine,
     Names,
-    Order,
     digest_line,
     digest_lines,
     list_digests,
@@ -67,7 +71,7 @@ from specify_cli.libraries.story.telling import tell_story
 from specify_cli.project.config import Project
 from specify_cli.project.root import place_below
 from specify_cli.record import layout
-from specify_cli.record.reading.patch_lines import MAX_LINES, REMOVED
+from specify_cli.record.reading.patch_lines import MAX_LINES
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.views import fields_of, number_lines
 from specify_cli.storage.checking import verify_place
@@ -88,11 +92,13 @@ _Removal = tuple[tuple[str, ...], tuple[str, ...]]
 
 class _Told(NamedTuple):
     """What records tell of the files of a range: the edits that tell lines, ready to be laid at any
-    of them, the edits of each path, and which of the paths are gone."""
+    of them, the edits of each path, and which of the paths are gone. `since` is when the base of
+    the range was committed, empty where there is none."""
 
     ready: Patches
     of_path: Mapping[str, Sequence[Edit]]
     gone: Set[str]
+    since: str
 
 
 class Reading(NamedTuple):
@@ -239,7 +245,8 @@ def _read_edits(index: SearchIndex, changes: ChangeRange, prefix: str, top: str)
     ready = Patches(edit for edit in every if edit.hunks)
     # By few records alone any line would be rare.
     ready.rare = {line: held for line, held in ready.rare.items() if often[line] <= HARDLY}
-    return _Told(ready, of_path, gone)
+    committed = ask_git(top, "log", "-1", "--format=%ct", changes.base) or ""
+    return _Told(ready, of_path, gone, end_second(committed.strip()) if committed else "")
 
 
 def _trace_file(
@@ -362,44 +369,29 @@ def _trace_removal(
     """Return whose records tell of all that went from a file and came nowhere else in it, and in
     which commits it did; nothing where something of it is not told.
 
-    Others may have taken away the same lines before, so the first of the groups `known` whose
-    records tell of all are named, who wrote lines of the file, or of the range; and who took some
-    away after these. Who tells it after the commit in which they went did not do it.
+    Who tells it after the commit in which they went did not do it, nor who tells it before the
+    range and of lines that do not stand so at its base. Others may have taken away the same lines
+    before: `name_removers` chooses between the groups `known`.
     """
     if not file.gone or not file.path.startswith(prefix):
         return (), ()
     path = make_encodable(file.path.removeprefix(prefix))
     gone = Counter(digest_line(line) for line in file.gone if line.strip())
     sought = gone - Counter(map(digest_lines(file.lines).__getitem__, file.changed))
-    took: list[tuple[Edit, Counter[str]]] = []
-    for edit in told.of_path.get(path, ()):
-        went = Counter(line.digest for hunk in edit.hunks for line in hunk if line.mark == REMOVED)
-        if file.kind == "deleted" and edit.fields.get("kind") == "delete":
-            went = sought
-        if went.keys() & sought.keys():
-            took.append((edit, went))
-    end = "~"
-    if len({edit.invocation_id for edit, _ in took}) > 1:
-        end = _find_removed(top, changes, file, sought)
-    for patches in ([one for one in took if one[0].order[0] <= end], took):
-        removers: dict[str, Counter[str]] = {}
-        last: dict[str, Order] = {}
-        for edit, went in patches:
-            name = edit.invocation_id
-            removers.setdefault(name, Counter()).update(went)
-            last[name] = max(edit.order, last.get(name, edit.order))
-        if sought.keys() <= set().union(*removers.values()):
-            break
-    else:
+    edits = told.of_path.get(path, ())
+    removals = list_removals(edits, sought, is_deleted=file.kind == "deleted")
+    if not sought.keys() <= set().union(*(lines for _, lines in removals)):
         return (), ()
-    names = {*removers}
-    for group in known:
-        told_by = sum((removers[name] for name in group & names), Counter[str]())
-        if sought <= told_by:
-            end_of = max(last[name] for name in group & names) if group & names else ("", 0)
-            names = {name for name in names if name in group or last[name] > end_of}
-            break
-    return tuple(sorted(names)), tuple(read_log(top, changes, file.path, "%H"))
+    end = _find_removed(top, changes, file, sought)
+    removals = [one for one in removals if one[0].order[0] <= end]
+    if any(edit.order[0] <= told.since for edit, _ in removals):
+        name = f"{changes.base}:{file.old_path or file.path}"
+        base = split_text(read_blobs(top, [name])[name] or b"")
+        removals = [
+            one for one in removals if one[0].order[0] > told.since or stands_in(base, one[0])
+        ]
+    names = name_removers(removals, sought, known)
+    return (names, tuple(read_log(top, changes, file.path, "%H"))) if names else ((), ())
 
 
 def _find_removed(top: str, changes: ChangeRange, file: ChangedFile, sought: Counter[str]) -> str:
