@@ -321,6 +321,21 @@ def test_a_record_that_was_rewritten_is_shown_as_it_is_now(
     assert "fell" not in hit.snippet
 
 
+def test_of_a_record_that_took_the_place_of_another_all_is_found_and_nothing_of_that(
+    cli: Cli, worked: tuple[str, str], records: Callable[[], list[Path]]
+) -> None:
+    """As where records are deleted and the same sessions imported again."""
+    assert find(cli, "fell") and not find(cli, "marmalade")
+    (record,) = [path for path in records() if worked[1] in path.name]
+    record.write_bytes(
+        record.read_bytes().replace(b'"failed"', b'"done"').replace(b"fell over", b"is out of marmalade")
+    )
+    cli("invocations", "reindex")
+
+    assert not find(cli, "fell")
+    assert len(find(cli, "marmalade")) == 1
+
+
 def test_the_text_that_a_patch_gives_a_file_is_searched(cli: Cli) -> None:
     """`after` is its name, and also that of the links of other lines, which nobody looks for."""
     run = cli("do", "write the note", "--json").json()["invocation_id"]

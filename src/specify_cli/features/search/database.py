@@ -19,6 +19,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from itertools import groupby
 from operator import itemgetter
 from types import TracebackType
@@ -57,7 +58,7 @@ from specify_cli.storage.queries import (
 from specify_cli.storage.store import FileRecordStore, Place
 
 T = TypeVar("T")
-_VERSION = 13
+_VERSION = 14
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -76,7 +77,7 @@ _NAMED = 3
 _TABLES = """
 CREATE TABLE record (
   id INTEGER PRIMARY KEY, invocation_id TEXT NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
-  millis INTEGER NOT NULL, open INTEGER NOT NULL, annexes INTEGER NOT NULL, UNIQUE (invocation_id, folder, name)
+  millis INTEGER NOT NULL, open INTEGER NOT NULL, annexes INTEGER NOT NULL, last TEXT NOT NULL, UNIQUE (invocation_id, folder, name)
 );
 CREATE TABLE line (id INTEGER PRIMARY KEY, record INTEGER NOT NULL, seq INTEGER NOT NULL, start INTEGER NOT NULL);
 CREATE TABLE mark (kind TEXT NOT NULL, value TEXT NOT NULL, record INTEGER NOT NULL);
@@ -128,6 +129,11 @@ class Hit(NamedTuple):
 
 # The lines of a record that were found: seq and byte of each.
 _Lines = list[tuple[int, int]]
+
+
+class _ReplacedError(sqlite3.DatabaseError):
+    """A record is another one than was indexed under its name, as after its deletion and a second
+    import: what the index has of it is wrong."""
 
 
 class SearchIndex:
@@ -246,7 +252,7 @@ class SearchIndex:
                     "another search is building the index",
                     "run the command again in a moment",
                 ) from error
-            if error.sqlite_errorcode & 0xFF in _NO_WRITE:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_WRITE:
                 self._path = ":memory:"
             self.forget()
             self._update(progress)
@@ -294,7 +300,7 @@ class SearchIndex:
     def _commit(self) -> None:
         """Write what was taken, one statement a table: a statement a row costs as much again."""
         for statement, rows in (
-            ("REPLACE INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", self._taken),
+            ("REPLACE INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._taken),
             ("INSERT INTO line VALUES (?, ?, ?, ?)", self._lines),
             ("INSERT INTO words (rowid, text) VALUES (?, ?)", self._words),
             ("INSERT INTO mark VALUES (?, ?, ?)", self._marks),
@@ -318,10 +324,12 @@ class SearchIndex:
             return 0
         # By its name: one that was published or moved is the same record in another folder, and
         # keeps its place in the order.
-        record, start, annexes, was_open = self._base.execute(
-            "SELECT id, size, annexes, open FROM record WHERE invocation_id = ? AND name = ?",
+        record, start, annexes, was_open, last = self._base.execute(
+            "SELECT id, size, annexes, open, last FROM record WHERE invocation_id = ? AND name = ?",
             (place.invocation_id, place.name),
-        ).fetchone() or (0, 0, 0, 1)
+        ).fetchone() or (0, 0, 0, 1, "")
+        if record and _digest_last(data, start) != last:
+            raise _ReplacedError
         if not record:
             self._last_record += 1
             record = self._last_record
@@ -331,7 +339,6 @@ class SearchIndex:
         if not is_started:
             self.problems.append(tell_unstarted(self.project.root, place))
         closed, is_unread = not was_open, False
-        start = min(start, end)
         marks: set[tuple[str, str]] = set()
         for at, raw in split_lines(data[start:end]):
             fields = _read_fields(raw)
@@ -346,7 +353,8 @@ class SearchIndex:
         ]
         names = (place.invocation_id, place.folder, place.name)
         is_open = not (closed and is_started)  # what cannot be read is named each time
-        self._taken.append((record, *names, end, millis_of(place.invocation_id), is_open, annexes))
+        millis, last = millis_of(place.invocation_id), _digest_last(data, end)
+        self._taken.append((record, *names, end, millis, is_open, annexes, last))
         return end - start
 
     def _take_line(self, record: int, start: int, fields: dict[str, object]) -> None:
@@ -643,3 +651,9 @@ def _read_fields(raw: bytes) -> dict[str, object] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def _digest_last(data: bytes, end: int) -> str:
+    """Return the digest of the last line of a record up to a byte; it holds the seal of the line,
+    and that holds all before it."""
+    return sha256(data[data.rfind(b"\n", 0, max(0, end - 1)) + 1 : end]).hexdigest()
