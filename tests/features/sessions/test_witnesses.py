@@ -247,6 +247,28 @@ def test_the_sweep_reads_the_transcript_before_it_closes_a_record(agent: Agent, 
     assert agent.read() == first
 
 
+def test_doctor_names_an_open_session_whose_hooks_died_until_its_import(agent: Agent, cli: Cli) -> None:
+    def find() -> list[str]:
+        findings = cli("doctor", "--json").json()["findings"]
+        return [item["repair"] for item in findings if item["code"] == "SESSION_NOT_RECORDED"]
+
+    agent.ask("look")
+    agent.call("t1", "ls", "src")
+    agent.stop()
+    (record,) = (agent.root / layout.RECORDS).glob(f"*{agent.run}.jsonl")
+    os.utime(agent.transcript, (time.time() - 400,) * 2)
+    whole = find()
+    os.utime(record, (time.time() - 900,) * 2)
+    agent.call("t2", "ls", "src", hooks=False)
+    os.utime(agent.transcript, (time.time() - 400,) * 2)
+    found = find()
+    cli("import", "sessions", "--harness", "claude-code")
+
+    assert found == ["spec-kitty import sessions --harness claude-code"]
+    assert agent.list_calls() == [("t1", None), ("t2", "transcript")]
+    assert whole == find() == []
+
+
 @pytest.mark.parametrize("heard", [0, 1])
 def test_a_close_of_which_no_hook_reports_reads_the_transcript_first(agent: Agent, cli: Cli, heard: int) -> None:
     """Of hooks that are dead, or died: what they did not tell is on the record. Of those that never ran it warns."""

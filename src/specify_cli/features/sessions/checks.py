@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from doctrine.load import ParseCache
 from doctrine.text import count
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.harnesses import translate
 from specify_cli.features.hooks.silence import find_installed
 from specify_cli.features.sessions.importer import AT_WORK_MILLIS
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import find_transcripts, list_names, read_session
+from specify_cli.features.sessions.reconciling import TOGETHER_MILLIS
 from specify_cli.features.sessions.transcripts import DAY_MILLIS, Transcript
-from specify_cli.invocation.bindings import short_digest
+from specify_cli.invocation.bindings import is_record_open, list_bindings, short_digest
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -41,7 +43,7 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
                 for transcript in _iter_recent(
                     project, harness, home, now, begun=harness in installed
                 )
-                if not _has_record(merger, harness, transcript)
+                if not _is_covered(merger, project.root, harness, transcript)
             ]
         except InvocationError as error:
             yield Finding(error.code, WARNING, harness, error.message, error.suggestion)
@@ -50,7 +52,8 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
             newest = max(missing, key=lambda transcript: transcript.changed)
             what = (
                 f"{count(len(missing), 'session')} of {harness} in this project "
-                f"{'is' if len(missing) == 1 else 'are'} in no record; the newest: {newest.name}"
+                f"{'is' if len(missing) == 1 else 'are'} in no record, or not to the end; "
+                f"the newest: {newest.name}"
             )
             yield Finding(
                 "SESSION_NOT_RECORDED",
@@ -98,10 +101,22 @@ def _iter_recent(
         return
 
 
-def _has_record(merger: SessionMerger, harness: str, transcript: Transcript) -> bool:
-    """Return whether a record reports a session. One that only printed the id of its record is
-    read to the end."""
+def _is_covered(merger: SessionMerger, root: str, harness: str, transcript: Transcript) -> bool:
+    """Return whether a record reports a session; while one is open, also whether hooks reported the
+    last call. One that only printed the id of its record is read to the end."""
+    last = 0.0
     if transcript.session_id and merger.is_known(harness, transcript.session_id):
-        return True
+        for one in list_bindings(root, harness, transcript.session_id, None):
+            if one.place and is_record_open(root, one):
+                last = max(last, os.stat(f"{root}/{one.place.path}").st_mtime)
+        if not last:
+            return True
     session = read_session(harness, *transcript.read(), transcript.cwd)
-    return session is None or merger.has_records(session)
+    if not session or not last:
+        return not session or merger.has_records(session)
+    return not any(
+        event.event == "tool_call"
+        for item in session.events
+        if item.at > 1000 * last + TOGETHER_MILLIS
+        for event in translate(harness, item.payload).events
+    )

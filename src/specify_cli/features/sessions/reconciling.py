@@ -28,7 +28,7 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import erased_members
 
 # A hook and a transcript report one moment within this time.
-_TOGETHER_MILLIS = 10_000
+TOGETHER_MILLIS = 10_000
 # What stands for an id where the hooks of a program name no call (docs/hooks.md).
 _STANDS_IN = re.compile(r".*:[0-9a-f]{16}(?:[#@].*)?$", re.DOTALL)
 _OF_A_CALL = ("tool_call", "tool_result", "patch_apply", "approval")
@@ -497,5 +497,5 @@ def _is_same_moment(line: Fields, body: Fields, at: int | None) -> bool:
     stated = [fields.get("text_hash") for fields in (line, body)]
     if None not in stated and stated[0] == stated[1]:
         return True
-    near = at is not None and abs(parse_time(line.get("at")) - at) <= _TOGETHER_MILLIS
+    near = at is not None and abs(parse_time(line.get("at")) - at) <= TOGETHER_MILLIS
     return near and (line.get("event") != "prompt" or None in stated)
