@@ -42,6 +42,7 @@ PAGE = ROOT / "docs/adr/0016-sessions-played-on-real-programs.md"
 SPEC_KITTY = Path(sys.executable).parent / "spec-kitty"
 CACHE = Path(os.environ.get("SPEC_KITTY_HARNESS_CACHE", Path.home() / ".cache/spec-kitty-harness"))
 SECONDS = 300
+HOOK_SECONDS = 15
 # Programs that tell no end of a session that nobody sits at.
 NO_END = ("opencode", "qwen")
 # Programs that tell an error of the model; Claude Code by its transcript, as it ends its hooks with itself.
@@ -236,8 +237,16 @@ def _run_chapters(
             subprocess.run([str(binary), *words], cwd=top / "project", env=env, check=True, capture_output=True)
         interrupted = chapter == "interrupted"
         codes.append(_start([str(binary), *start.argv], {**env, **start.env}, top, interrupted=interrupted))
+        _await_hooks(top / "told")
     model.shutdown()
     return model, codes
+
+
+def _await_hooks(told: Path) -> None:
+    """Wait for hooks that outlive their program, as opencode's last one does; not for one that was killed."""
+    limit = time.monotonic() + HOOK_SECONDS
+    while len([*told.glob("*.took")]) < len([*told.glob("*.json")]) and time.monotonic() < limit:
+        time.sleep(0.1)
 
 
 def _play_generated(program: Program, binary: Path, seed: int, keep: Path | None) -> Counter[str]:
