@@ -199,6 +199,29 @@ def test_the_work_of_a_subagent_is_a_chapter_in_the_call_that_asked_it() -> None
     ]
 
 
+def test_a_subagent_whose_stage_is_a_path_stands_in_the_call_whose_result_names_that() -> None:
+    """Codex' calls end before their subagents begin; the end of one leads back to the stage of another."""
+
+    def ask(seq: int, path: str, **more: Any) -> list[dict[str, Any]]:
+        name = "collaborationspawn_agent"
+        return call(seq, name, {"message": f"go to {path}"}, json.dumps({"task_name": path}), **more)
+
+    def begin(seq: int, agent: str, path: str) -> dict[str, Any]:
+        return line(seq, "stage_transition", agent=agent, to=f"subagent:{path}")
+
+    lines = [*ask(1, "/root/two"), *ask(3, "/root/one"), begin(5, "a1", "/root/one"), begin(6, "a2", "/root/two")]
+    lines += [*ask(7, "/root/one/two", agent="a1"), begin(9, "a3", "/root/one/two")]
+    lines += [*call(10, "Read", {"path": "c.py"}, agent="a3"), begin(12, "a3", "/root/one")]
+    lines += [*call(13, "Read", {"path": "b.py"}, agent="a2"), begin(15, "a4", "/root/three")]
+    lines += call(16, "Read", {"path": "d.py"}, agent="a4")
+
+    assert titles(tell_story(lines).done[0].parts) == [
+        ["asked the two subagent: go to /root/two", ["read b.py"]],
+        ["asked the one subagent: go to /root/one", [["asked the two subagent: go to /root/one/two", ["read c.py"]]]],
+        ["subagent three (a4)", ["read d.py"]],
+    ]
+
+
 def test_subagents_that_begin_in_another_order_stand_in_the_call_that_names_them() -> None:
     def ask(seq: int, end: int, what: str, agent: str) -> list[dict[str, Any]]:
         begun, ended = call(seq, "Agent", {"description": what}, json.dumps({"agentId": agent}))

@@ -184,6 +184,27 @@ def test_an_imported_session_tells_what_its_hooks_told(harness: str, chartered: 
     }
 
 
+@pytest.mark.parametrize("harness", ["claude-code", "codex"])
+def test_a_subagent_stands_by_its_name_in_the_call_that_asked_it_by_hooks_and_by_import(
+    harness: str, chartered: Path, cli: Cli, home: Path
+) -> None:
+    def list_titles() -> list[str]:
+        newest = cli("invocations", "list", "--json").json()[0]["invocation_id"]
+        done = cli("invocations", "show", newest, "--story", "--json").json()["done"]
+        parts = [part for chapter in done for part in chapter["parts"] if part["kind"] == "subagent"]
+        return [part["title"] for part in parts if any(inner["kind"] == "answer" for inner in part["parts"])]
+
+    session = play_with_transcript(harness, chartered, cli, home)
+    live = list_titles()
+    forget(chartered)
+    lay(harness, home, session)
+    cli("import", "sessions", "--harness", harness)
+
+    told = {"claude-code": "general-purpose subagent: look at it"}
+    asked = told.get(harness, "look subagent: PLAY:sub look at the login code")
+    assert live == list_titles() == [f"asked the {asked}"]
+
+
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "opencode"])
 def test_an_imported_session_is_held_against_the_record_of_its_hooks_step_by_step(
     harness: str, chartered: Path, cli: Cli, home: Path, tmp_path: Path

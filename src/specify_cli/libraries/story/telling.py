@@ -71,6 +71,8 @@ _OPENING = ("started", "policy_snapshot_ref", "retrieval_request", "checkpoint",
 # Deeds that are never grouped, however many come one after another.
 _ALONE = ("test", "note", "step", "subagent")
 _AGENT_LENGTH = 40
+# What programs call subagents that have no name.
+_NAMELESS = ("", "default", "unknown")
 # How many calls that asked a subagent are searched for the one whose subagent is not known yet.
 _MOST_ASKING = 100
 
@@ -151,6 +153,8 @@ class _Chapter:
         # if nothing in the record began it.
         self.entry = entry
         self.text = ""
+        # Whether the subagent said its name.
+        self.is_named = False
         self.parts: list[StoryPart | _Chapter] = []
         self.group: list[Act] = []
 
@@ -294,10 +298,12 @@ class Telling:
         return next(before, prompts[0])
 
     def _begin_agent(self, entry: Entry) -> _Chapter:
-        """Return the chapter of a subagent: that of the call whose result names the subagent,
-        otherwise of the first call that is under way, otherwise a new one. Subagents that work side
-        by side can begin in any order."""
-        agent = re.compile(rf"(?<![\w-]){re.escape(entry.agent or '')}(?![\w-])")
+        """Return the chapter of a subagent: that of the call whose result names the subagent or the
+        path that is its stage, otherwise of the first call that is under way, otherwise a new one.
+        Subagents that work side by side can begin in any order."""
+        path = say(entry.fields.get("to") or "").removeprefix("subagent:")
+        names = [entry.agent or "", *([path] if path.startswith("/") else [])]
+        agent = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w/-])")
         calls = [call for call, _ in self._asking]
         by_result = (
             at
@@ -398,10 +404,14 @@ class Telling:
         """Add any other event as a note. Judgements are also listed in `judged`."""
         fields = entry.fields
         stage = say(fields.get("to") or "")
-        if stage.startswith("subagent:") and chapter.kind == "subagent" and not chapter.entry:
-            agent = cut(entry.agent or "", _AGENT_LENGTH)
-            name = cut(stage.removeprefix("subagent:"), _AGENT_LENGTH)
-            chapter.title = f"subagent {name} ({agent})"
+        # Its end leads back to a stage that can be another subagent's.
+        if stage.startswith("subagent:") and chapter.kind == "subagent" and not chapter.is_named:
+            chapter.is_named = True
+            name = cut(stage.removeprefix("subagent:").rpartition("/")[2], _AGENT_LENGTH)
+            if not chapter.entry:
+                chapter.title = f"subagent {name} ({cut(entry.agent or '', _AGENT_LENGTH)})"
+            elif name not in _NAMELESS:
+                chapter.title = chapter.title.replace(" a ", f" the {name} ", 1)
         text = name_event(entry)
         if not text:
             return

@@ -12,8 +12,10 @@ import time
 from contextlib import suppress
 
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.site import Site
-from specify_cli.features.hooks.payload.values import HookInput
+from specify_cli.features.hooks.payload.transcript_end import read_head
+from specify_cli.features.hooks.payload.values import MAX_NAME, HookInput
 from specify_cli.invocation.bindings import (
     bind,
     binding_of,
@@ -40,7 +42,7 @@ def note_beginning(at: Site, call: HookInput) -> None:
 
 def follow_subagent(at: Site, call: HookInput) -> HookInput:
     """Bind a subagent that begins to the record of the one that began it; return its begin with the
-    stage that it goes out from, its end with the one that it leads back to."""
+    stage that it goes out from, its end with the one that it leads back to, both with its own."""
     root, harness, session = at.root, at.harness, at.session
     agent, event = call.subagent, call.events[0]
     if not session or agent is None:
@@ -51,7 +53,10 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
         if event.phase == "pre":
             named = call.parent_agent != session and call.parent_agent
             above = named or _take_mark(root, _find_folder(at))
-            note = {"above": above, "stage": event.payload.get("to")}
+            begin = read_head(call.session_transcript or "").partition(b"\n")[0]
+            name = find_dialect(harness).name_subagent(begin)
+            stage = f"subagent:{name}"[:MAX_NAME] if name else event.payload.get("to")
+            note = {"above": above, "stage": stage}
             write_small(root, *note_path, note)
             bound = binding_of(root, harness, session, above) if above else None
             if bound:
@@ -65,10 +70,11 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
         stage = before and read_small(root, *_note_path(at, before)).get("stage")
     except (OSError, InvocationError):
         return call
-    if not isinstance(stage, str):
-        return call
-    payload = {**event.payload, "from" if event.phase == "pre" else "to": stage}
-    return call._replace(events=(event._replace(payload=payload), *call.events[1:]))
+    names = ("from", "to") if event.phase == "pre" else ("to", "from")
+    stages = zip(names, (stage, note.get("stage")), strict=True)
+    known = {name: stage for name, stage in stages if isinstance(stage, str)}
+    event = event._replace(payload={**event.payload, **known})
+    return call._replace(events=(event, *call.events[1:]))
 
 
 def _find_folder(at: Site) -> str:

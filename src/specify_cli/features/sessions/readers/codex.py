@@ -230,7 +230,7 @@ class CodexReader(SessionReader):
         kind, call_id = str(item.get("type")), str(item.get("id"))
         named = str(item.get("agent_thread_id"))
         if kind == "SubAgentActivity" and named not in (self.agent, *self.agents):
-            self.note_agent(named, "default")
+            self.note_agent(named, item.get("agent_path") or "default")
         args: object
         if kind == "CommandExecution" and item.get("source") != "user_shell":  # typed by a person
             tool, args = "Bash", {"command": _join(item.get("command"))}
