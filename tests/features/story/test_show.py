@@ -9,15 +9,18 @@ import re
 import subprocess
 import sys
 import time
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from specify_cli.cli.commands.records import invocations
+from specify_cli.cli.terminal.render import local_clock, local_time, read_local
 from specify_cli.features.story.lines import render_changes, render_story
 from specify_cli.libraries.story.telling import tell_story
+from specify_cli.record import layout
 from specify_cli.record.reading.patch_lines import digest_line
 from support import Cli, valid
 
@@ -187,12 +190,53 @@ def test_what_was_done_on_another_day_says_on_which() -> None:
     assert list(render_story(tell_story(lines))) == ["  13:00:00  asked: go on", "    11-24 12:00:00  answered: go on"]
 
 
-def test_show_names_the_zone_of_its_times(cli: Cli, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "AAA-5:30")
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Set the local zone, for the time of a test."""
+
+    def put(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield put
+    monkeypatch.undo()
     time.tzset()
+
+
+def test_a_time_on_the_other_side_of_a_change_of_clocks_names_its_zone(zone: Callable[[str], None]) -> None:
+    zone("CET-1CEST,M3.5.0,M10.5.0/3")
+    summer, winter = (f"{datetime.now(UTC).year}-{month}-02T10:00:00Z" for month in ("07", "12"))
+    near = read_local(winter)
+    lines: list[dict[str, Any]] = [
+        {"seq": 0, "event": "started", "started_at": winter},
+        {"seq": 1, "event": "prompt", "at": summer, "text": {"head": "go on"}},
+    ]
+
+    assert [local_clock(moment, near) for moment in (summer, winter)] == ["07-02 12:00:00 CEST", "11:00:00"]
+    assert local_time(summer, near).endswith("12:00 CEST") and local_time(winter, near).endswith("11:00")
+    assert list(render_story(tell_story(lines))) == ["  07-02 12:00:00 CEST  asked: go on"]
+
+
+def test_list_names_the_zone_of_a_row_that_is_not_the_newest_ones(
+    cli: Cli, project: Path, zone: Callable[[str], None]
+) -> None:
+    """The records are of a writer that sealed none."""
+    zone("CET-1CEST,M3.5.0,M10.5.0/3")
+    folder = project / layout.RECORDS
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, month in enumerate(("07", "12")):
+        name, at = f"01JZ0000000000000000000{number:03}", f"{datetime.now(UTC).year}-{month}-02T10:00:00Z"
+        fields = {"event": "started", "invocation_id": name, "profile_id": "x", "action": "review", "started_at": at}
+        (folder / f"x-{name}.jsonl").write_text(json.dumps({**fields, "request_text": "look"}) + "\n")
+    heading, newest, oldest = cli("invocations", "list").out.splitlines()
+
+    assert re.search(r" begun CET ", heading) and re.search(r" (12-02 )?11:00 ", newest)
+    assert re.search(r" (07-02 )?12:00 CEST ", oldest)
+
+
+def test_show_names_the_zone_of_its_times(cli: Cli, run: str, zone: Callable[[str], None]) -> None:
+    zone("AAA-5:30")
     shown = cli("invocations", "show", run).out
-    monkeypatch.delenv("TZ")
-    time.tzset()
 
     (asked,) = re.findall(r"^asked by: .* at \d\d:\d\d AAA$", shown, re.M)
     assert asked

@@ -14,7 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import date, datetime
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -145,12 +145,21 @@ def describe_span(millis: int | None) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def local_clock(moment: str | None, day: date | None = None) -> str:
-    """Return a recorded moment as the local time of day, with its date if that is not `day`."""
+def local_clock(moment: str | None, near: datetime | None = None) -> str:
+    """Return a recorded moment as the local time of day, with the date and the zone that are not
+    those of `near`."""
     there = read_local(moment)
     if not there:
         return "        "
-    return there.strftime("%H:%M:%S" if day in (None, there.date()) else "%m-%d %H:%M:%S")
+    is_same_day = near is None or there.date() == near.date()
+    clock = there.strftime("%H:%M:%S" if is_same_day else "%m-%d %H:%M:%S")
+    return clock + _name_other_zone(there, near)
+
+
+def _name_other_zone(there: datetime, near: datetime | None) -> str:
+    """Return the zone of a moment after a blank if another is in force at `near`, as where the
+    clocks changed between the two; else ""."""
+    return "" if near is None or there.tzname() == near.tzname() else f" {there:%Z}"
 
 
 def read_local(moment: str | None) -> datetime | None:
@@ -161,16 +170,17 @@ def read_local(moment: str | None) -> datetime | None:
         return None
 
 
-def local_time(moment: str | None) -> str:
-    """Return a moment as local time with minutes; with the day if it is not today, and the year if
-    it is not this one."""
+def local_time(moment: str | None, near: datetime | None = None) -> str:
+    """Return a moment as local time with minutes; with the day if it is not today, the year if it
+    is not this one, and the zone if it is not that of `near`."""
     there = read_local(moment)
     if not there:
         return one_line(moment or "", 16)
     now = datetime.now()
-    if there.date() == now.date():
-        return there.strftime("%H:%M")
-    return there.strftime("%m-%d %H:%M" if there.year == now.year else "%Y-%m-%d")
+    if there.year != now.year:
+        return there.strftime("%Y-%m-%d")
+    clock = there.strftime("%H:%M" if there.date() == now.date() else "%m-%d %H:%M")
+    return clock + _name_other_zone(there, near)
 
 
 def name_zone(moment: str | None) -> str:

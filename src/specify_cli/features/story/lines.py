@@ -8,7 +8,7 @@ What it all means is decided in `libraries.story`; here it is cut to lines, inde
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint
@@ -37,9 +37,8 @@ def render_story(
     if story.before:
         yield f"  earlier in this turn: {one_line(story.before, 400)}"
     began = read_local(story.asked.at)
-    day = began and began.date()
     for part in story.done:
-        yield from _render_part(part, "  ", full, day)
+        yield from _render_part(part, "  ", full, began)
     if not story.done:
         when = "yet" if story.outcome == "open" else "between the start and the end"
         yield f"  nothing was recorded {when}"
@@ -53,12 +52,12 @@ def name_columns() -> str:
 
 
 def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
-    """Yield one line for each line of a record: number, time (with the date unless it is today's),
-    words, duration.
+    """Yield one line for each line of a record: number, time (with the date and the zone that are
+    not today's), words, duration.
 
     `lines` are those of `tell_lines`, in order.
     """
-    today = date.today()
+    now = datetime.now().astimezone()
     for line in lines:
         is_bad = line.outcome in ("failed", "denied")
         agent = f"[{one_line(line.agent, 20)}] " if line.agent else ""
@@ -68,7 +67,7 @@ def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
         took = f"  {describe_span(line.duration_ms)}" if line.duration_ms else ""
         limits = _say_limits(line.limits, line.title)
         painted = paint(f"{title}{open_}", "failed" if is_bad else None)
-        head = f"{line.seq:>4}  {local_clock(line.at, today)}  {agent}"
+        head = f"{line.seq:>4}  {local_clock(line.at, now)}  {agent}"
         yield f"{head}{painted}{took}{limits}".rstrip()
 
 
@@ -151,16 +150,16 @@ def _render_part(
     part: StoryPart,
     indent: str,
     full: Mapping[object, Mapping[str, object]] | None,
-    day: date | None,
+    began: datetime | None,
 ) -> Iterator[str]:
     """Yield the lines of a part of the story, with those of the parts inside it indented.
 
-    `full` maps the seq of each line to its fields, None where texts are only begun. `day` is the
-    date that is not repeated.
+    `full` maps the seq of each line to its fields, None where texts are only begun. `began`
+    is the moment whose date and zone are not repeated.
     """
     if part.kind == "opening":
         for inner in part.parts:
-            yield from _render_part(inner, indent, full, day)
+            yield from _render_part(inner, indent, full, began)
         return
     is_bad = part.outcome in ("failed", "denied")
     title = one_line(part.title, 160)
@@ -171,7 +170,7 @@ def _render_part(
         title += " (no end is recorded)"
     took = f"  {describe_span(part.duration_ms)}" if part.duration_ms else ""
     limits = _say_limits(part.limits, part.title)
-    line = f"{indent}{local_clock(part.at, day)}  {title}{took}{limits}".rstrip()
+    line = f"{indent}{local_clock(part.at, began)}  {title}{took}{limits}".rstrip()
     yield paint(line, "head") if part.kind == "prompt" else line
     deeper = f"{indent}  "
     if full is not None and part.text:
@@ -195,4 +194,4 @@ def _render_part(
             output = read_printed(fields.get("output", fields.get("response")))
             yield from (f"{deeper}  | {row}" for row in output.split("\n") if output)
     for inner in part.parts:
-        yield from _render_part(inner, deeper, full, day)
+        yield from _render_part(inner, deeper, full, began)

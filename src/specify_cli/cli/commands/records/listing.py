@@ -30,7 +30,7 @@ from specify_cli.cli.terminal.render import (
     ledger,
     local_time,
     name_kind,
-    name_zone,
+    read_local,
     shown_width,
 )
 from specify_cli.room import Values
@@ -40,6 +40,7 @@ from specify_cli.storage.worktrees import find_left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from doctrine.load import ParseCache
     from specify_cli.project.config import Project
@@ -104,8 +105,10 @@ def _print_ledger(rows: Sequence[invocations.Row]) -> None:
         spent = [row.spent.shorten() if row.spent else "" for row in rows]
     # A number is never cut.
     columns = [*_COLUMNS[:-1], Column("tokens", max(map(len, spent))), _COLUMNS[-1]]
-    columns[1] = Column(f"begun {name_zone(rows[0].started_at)}".rstrip(), 11)
-    described = [_describe_row(row, size, text) for row, text in zip(rows, spent, strict=True)]
+    newest = read_local(rows[0].started_at)
+    described = [_describe_row(*each, size, newest) for each in zip(rows, spent, strict=True)]
+    heading = f"begun {newest:%Z}" if newest else "begun"
+    columns[1] = Column(heading, max(11, *(len(cells[1]) for cells in described)))
     cells = ledger(columns, described, shown_width())
     lines = [paint("  ".join(cells[0]).rstrip(), "head")]
     for row, line in zip(rows, cells[1:], strict=True):
@@ -184,11 +187,14 @@ def _short_size(ids: list[str]) -> int:
     )
 
 
-def _describe_row(row: invocations.Row, size: int, spent: str) -> list[str]:
-    """Return what the list says of one invocation, column by column."""
+def _describe_row(
+    row: invocations.Row, spent: str, size: int, newest: datetime | None
+) -> list[str]:
+    """Return what the list says of one invocation, column by column; its time names its zone where
+    that is not the `newest` one's."""
     return [
         row.invocation_id[-size:],
-        local_time(row.started_at),
+        local_time(row.started_at, newest),
         row.profile_id or "",
         row.action or "",
         row.outcome or row.status,
