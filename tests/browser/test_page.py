@@ -864,6 +864,16 @@ def test_a_reader_with_a_keyboard_and_a_screen_reader_finds_everything(browser: 
     assert len(ids) == len(set(ids))
 
 
+def test_the_number_of_lines_of_a_model_leads_to_them(browser: Browser, page: Path) -> None:
+    check(browser, page)
+    told = browser.value("document.querySelector('#lines').value").splitlines()
+    (number,) = (at for at, line in enumerate(told) if json.loads(line)["event"] == "model_call")
+    box = "[...document.querySelectorAll('caption')].find((one) => one.innerText.startsWith('tokens')).parentNode"
+    browser.value(f"{box}.querySelector('details')?.fill()")
+
+    assert browser.value(f"[...{box}.querySelectorAll('a')].map((link) => link.hash)") == [f"#line-{number}"]
+
+
 def test_axe_finds_no_serious_fault(browser: Browser, page: Path) -> None:
     check(browser, page)
     browser.value("document.querySelectorAll('details').forEach((part) => { part.open = true; })")

@@ -92,7 +92,7 @@ def test_a_reader_keeps_the_place_in_a_record_that_grows(
         browser.open(viewer.opening)
         browser.click("tbody th a")
         assert wait(browser, VERDICT, "checked")
-        page = "document.querySelector('iframe').contentDocument"
+        page = "[...document.querySelectorAll('iframe')].at(-1).contentDocument"
         seen = (
             f"(page => [page.querySelector('#done details').open, page.querySelector('#all-lines').open,"
             " page.querySelectorAll('#all-lines > pre').length > 80, page.querySelector('#map details').open,"
@@ -110,13 +110,22 @@ def test_a_reader_keeps_the_place_in_a_record_that_grows(
         before = browser.value(seen)
         focused = before[6]
         browser.value(f"{page}.documentElement.dataset.old = 'yes'")
+        browser.value(
+            "const old = document.querySelector('iframe'); window.ready = null;"
+            " const isReady = (one) => one !== old && getComputedStyle(one).visibility === 'visible'"
+            " && Boolean(one.contentDocument.documentElement.dataset.verdict);"
+            " old.contentWindow.addEventListener('pagehide',"
+            " () => { window.ready = [...document.querySelectorAll('iframe')].some(isReady); })"
+        )
         run.error("E99", "it broke again")
         assert wait(browser, f"{page}?.documentElement.dataset.old ?? ''", "")
-        assert wait(browser, VERDICT, "checked")
         assert wait(browser, f"{page}.querySelector('#search').value", "broke")
 
         assert focused.startswith("at-") and before == [True, True, True, False, "broke", "bad", focused, True, True]
         assert browser.value(seen) == before
+        assert (
+            browser.value("window.ready") is True and browser.value("document.querySelectorAll('iframe').length") == 1
+        )
         browser.key("j", 74)
         assert browser.value(f"{page}.activeElement.id") != focused
 

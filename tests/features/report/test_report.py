@@ -82,6 +82,13 @@ def test_each_number_leads_to_its_records_by_a_command_or_a_link(cli: Cli) -> No
     assert commands == [*listed[:2], f"report --json {when}", *listed[2:]]
     for command in commands:
         assert cli(*command.split()).code == 0
+    whole = re.findall(r"<details><summary>([^<]+)</summary><ul class=\"ids\"><li><a href=\"#a\">", page)
+    assert whole[:4] == [
+        "1 run since 7d: 1 closed, 0 open",
+        "green tests after the last change: 1 of 1 run",
+        "1,200 tokens, told by 1 of 1 run",
+        "$0.10, known of 1 of 1 run",
+    ]
     assert page.count("<summary>1,200</summary>") == page.count("<summary>$0.10</summary>") == 2  # a rule has none
 
 

@@ -115,9 +115,9 @@ def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> 
 
     assert list(render_changes([{"event": "patch_apply", **body} for body in bodies])) == [
         "create a", "+one", "+two", "",
-        "modify b", " one", "+two", "",
-        "modify b", " {", " }", "+{", "+}", " end", "",
-        "modify b", " two", " one", " tw", " […]", " x", "",
+        "modify b (one of 3 steps)", " one", "+two", "",
+        "modify b (one of 3 steps)", " {", " }", "+{", "+}", " end", "",
+        "modify b (one of 3 steps)", " two", " one", " tw", " […]", " x", "",
         "modify c: failed, so nothing of this was changed", "@@", "-x", "+y", "",
         "modify d", "its text was not kept",
         "create e", "it is empty",
@@ -232,6 +232,17 @@ def test_list_names_the_zone_of_a_row_that_is_not_the_newest_ones(
 
     assert re.search(r" begun CET ", heading) and re.search(r" (12-02 )?11:00 ", newest)
     assert re.search(r" (07-02 )?12:00 CEST ", oldest)
+
+
+def test_several_changes_of_a_file_are_said_to_be_steps() -> None:
+    made: list[dict[str, Any]] = [
+        {"event": "patch_apply", "path": path, "kind": "modify", "diff": {"head": "@@ -1 +1 @@\n-a\n+b"}}
+        for path in ("a.py", "b.py", "a.py", None, None)
+    ]
+    heads = [line for line in render_changes(made) if line.startswith("modify")]
+
+    assert heads[:3] == ["modify a.py (one of 2 steps)", "modify b.py", "modify a.py (one of 2 steps)"]
+    assert heads[3:] == ["modify a file whose name is not kept"] * 2
 
 
 def test_show_names_the_zone_of_its_times(cli: Cli, run: str, zone: Callable[[str], None]) -> None:

@@ -151,15 +151,9 @@ def local_clock(moment: str | None, near: datetime | None = None) -> str:
     there = read_local(moment)
     if not there:
         return "        "
-    is_same_day = near is None or there.date() == near.date()
-    clock = there.strftime("%H:%M:%S" if is_same_day else "%m-%d %H:%M:%S")
-    return clock + _name_other_zone(there, near)
-
-
-def _name_other_zone(there: datetime, near: datetime | None) -> str:
-    """Return the zone of a moment after a blank if another is in force at `near`, as where the
-    clocks changed between the two; else ""."""
-    return "" if near is None or there.tzname() == near.tzname() else f" {there:%Z}"
+    near = near or there
+    clock = "%H:%M:%S" if there.date() == near.date() else "%m-%d %H:%M:%S"
+    return there.strftime(clock) + name_zone(there, near)
 
 
 def read_local(moment: str | None) -> datetime | None:
@@ -179,14 +173,15 @@ def local_time(moment: str | None, near: datetime | None = None) -> str:
     now = datetime.now()
     if there.year != now.year:
         return there.strftime("%Y-%m-%d")
-    clock = there.strftime("%H:%M" if there.date() == now.date() else "%m-%d %H:%M")
-    return clock + _name_other_zone(there, near)
+    clock = "%H:%M" if there.date() == now.date() else "%m-%d %H:%M"
+    return there.strftime(clock) + name_zone(there, near or there)
 
 
-def name_zone(moment: str | None) -> str:
-    """Return the name of the zone that `local_time` shows a moment in, "" for a malformed one."""
-    there = read_local(moment)
-    return f"{there:%Z}" if there else ""
+def name_zone(there: datetime | None, near: datetime | None = None) -> str:
+    """Return the name of a moment's zone after a blank; "" without a moment, and where the same is
+    in force at `near`: another is where the clocks changed between the two."""
+    is_same = not there or (near and there.tzname() == near.tzname())
+    return "" if is_same else f" {there:%Z}"
 
 
 def name_kind(path: object, mode_of_work: object, run_kind: object) -> str:
@@ -230,7 +225,7 @@ def invocation_page(
     calls = f" · {story.calls}" if story and story.calls else ""
     yield f"outcome:  {_describe_end(value, entries)}{calls}"
     start = _text(value.get("started_at"))
-    begun = f"{local_time(start)} {name_zone(start)}".rstrip()
+    begun = local_time(start) + name_zone(read_local(start))
     yield f"asked by: {_describe_caller(value)} at {begun}"
     if story and story.work:
         yield f"part of:  {one_line(story.work)}"

@@ -23,7 +23,7 @@ def render_report(report: Report, since: str, time: str) -> Iterator[str]:
 
     `time` are the options of a command that lists its runs.
     """
-    yield from say_whole(report, since)
+    yield from (line for line, _ in say_whole(report, since))
     for title, ids in list_kinds(report):
         if ids:
             yield ""
@@ -50,7 +50,7 @@ def render_markdown(report: Report, since: str) -> Iterator[str]:
     """Yield the report as Markdown; whatever a record says means nothing to Markdown or HTML."""
     yield "# What agents did"
     yield ""
-    yield from (f"- {_escape(line)}" for line in say_whole(report, since))
+    yield from (f"- {_escape(line)}" for line, _ in say_whole(report, since))
     for title, ids in list_kinds(report):
         if ids:
             yield from ("", f"## {title.capitalize()} ({len(ids)})", "")
@@ -80,20 +80,21 @@ def say_size(file: HotFile) -> str:
     return "lines not known" if file.added is None else f"+{file.added} −{file.removed or 0}"
 
 
-def say_whole(report: Report, since: str) -> Iterator[str]:
-    runs, opened = len(report.runs), len(report.open)
-    yield f"{count(runs, 'run')} since {since}: {runs - opened} closed, {opened} open"
-    changing = [run for run in report.runs if run.changed]
-    if changing:
+def say_whole(report: Report, since: str) -> Iterator[tuple[str, Sequence[Run]]]:
+    """Yield what is told of all runs at once, each with the runs that it counts."""
+    runs, opened, of = report.runs, len(report.open), count(len(report.runs), "run")
+    yield f"{of} since {since}: {len(runs) - opened} closed, {opened} open", runs
+    if changing := [run for run in runs if run.changed]:
         green = sum(run.tests.startswith("passed") for run in changing)
-        yield f"green tests after the last change: {green} of {count(len(changing), 'run')}"
+        changed = count(len(changing), "run")
+        yield f"green tests after the last change: {green} of {changed}", changing
     if report.tokens:
-        part = sum(run.tokens is not None for run in report.runs)
-        yield f"{report.tokens:,} tokens, told by {part} of {count(runs, 'run')}"
+        told = [run for run in runs if run.tokens is not None]
+        yield f"{report.tokens:,} tokens, told by {len(told)} of {of}", told
     if report.cost is not None:
         reckoned = " (some of it estimated)" if report.estimated else ""
-        costs = sum(run.cost is not None for run in report.runs)
-        yield f"{show_cost(report.cost)}{reckoned}, known of {costs} of {count(runs, 'run')}"
+        paid = [run for run in runs if run.cost is not None]
+        yield f"{show_cost(report.cost)}{reckoned}, known of {len(paid)} of {of}", paid
 
 
 def list_kinds(report: Report) -> Sequence[tuple[str, tuple[str, ...]]]:

@@ -7,6 +7,7 @@ What it all means is decided in `libraries.story`; here it is cut to lines, inde
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -15,7 +16,7 @@ from specify_cli.cli.terminal.output import one_line, paint
 from specify_cli.cli.terminal.render import describe_span, local_clock, read_local
 from specify_cli.libraries.story.story import Story, StoryPart
 from specify_cli.libraries.story.summary import ToldLine
-from specify_cli.libraries.story.words import NAMELESS, read_printed, read_text
+from specify_cli.libraries.story.words import BAD, NAMELESS, read_printed, read_text
 from specify_cli.record.reading.patch_lines import (
     ADDED,
     REMOVED,
@@ -59,7 +60,7 @@ def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
     """
     now = datetime.now().astimezone()
     for line in lines:
-        is_bad = line.outcome in ("failed", "denied")
+        is_bad = line.outcome in BAD
         agent = f"[{one_line(line.agent, 20)}] " if line.agent else ""
         text = f": {one_line(line.text, _LONGEST_ANSWER)}" if line.text else ""
         title = f"{'✗ ' if is_bad else ''}{one_line(line.title, 160)}{text}"
@@ -78,23 +79,25 @@ def _say_limits(limits: Sequence[str], title: str) -> str:
 
 
 def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
-    """Yield the recorded changes of files as a diff, one after the other.
+    """Yield the recorded changes of files as diffs, one after the other: each step of a file that
+    several changed, which a page joins to one.
 
     `lines` are the fields of a record's lines.
     """
-    none = True
+    steps = Counter(str(line.get("path")) for line in lines if line.get("event") == "patch_apply")
     for line in lines:
         if line.get("event") != "patch_apply":
             continue
-        none = False
+        path = str(line.get("path") or NAMELESS)
+        step = f" (one of {steps[path]} steps)" if steps[path] > 1 else ""
         failed = ": failed, so nothing of this was changed" if line.get("ok") is False else ""
-        yield paint(f"{line.get('kind')} {one_line(line.get('path') or NAMELESS)}{failed}", "head")
+        yield paint(f"{line.get('kind')} {one_line(path)}{step}{failed}", "head")
         for mark, row in _read_rows(line):
             style = {"+": "added", "-": "failed"}.get((mark or row)[:1])
             yield paint(f"{mark}{row}", style)
     if hidden := sum("withheld" in line for line in lines):
         yield f"a safe export left out {count(hidden, 'line')} of the record"
-    elif none:
+    elif not steps:
         yield "no change of a file is recorded"
 
 
@@ -161,7 +164,7 @@ def _render_part(
         for inner in part.parts:
             yield from _render_part(inner, indent, full, began)
         return
-    is_bad = part.outcome in ("failed", "denied")
+    is_bad = part.outcome in BAD
     title = one_line(part.title, 160)
     title = paint(f"✗ {title}", "failed") if is_bad else title
     if part.text and full is None:
@@ -178,12 +181,12 @@ def _render_part(
     names = part.acts if len({act.what for act in part.acts}) > 1 else ()
     if part.kind == "read":  # the same file twice is one, as the title counts it
         names = tuple({(act.what, act.result): act for act in names}.values())
-    bad = [act for act in names[_NAMED:] if act.outcome in ("failed", "denied")]
+    bad = [act for act in names[_NAMED:] if act.outcome in BAD]
     acts = names if full is not None else [*names[:_NAMED], *bad]
     for act in acts:
         lines = "" if act.added is None else f" +{act.added} −{act.removed}"
         came = f": {one_line(act.result)}" if act.result else ""
-        sign = "✗ " if act.outcome in ("failed", "denied") else ""
+        sign = "✗ " if act.outcome in BAD else ""
         text = f"{deeper}{' ' * 10}{sign}{one_line(act.what, 120)}{lines}{came}"
         yield paint(text, "failed" if sign else "dim")
     if len(names) > len(acts):

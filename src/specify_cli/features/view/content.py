@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from specify_cli.cli.filters import read_filters
+from specify_cli.cli.terminal.render import describe_span
 from specify_cli.errors import InvocationError
 from specify_cli.features.effect.page import lay_out_rules
 from specify_cli.features.effect.reading import judge_in_force, read_uses
@@ -18,7 +19,7 @@ from specify_cli.libraries.comparison.receipts import Chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.web.comparison import Side, compare_sides
 from specify_cli.libraries.web.markup import build_environment
-from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall, say_span
+from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.reading.usage import describe_usage
@@ -93,7 +94,7 @@ def show_run(project: Project, invocation_id: str, root: str = "") -> str:
     return _PAGES.get_template("run.html").render(
         root=root, value=value, waterfall=draw_waterfall(run), not_seen=run.not_seen,
         findings=value["findings"], used=list(map(describe_usage, usage)),
-        took=say_span(run.ended - run.begin),
+        took=describe_span((run.ended - run.begin) // 1_000_000),
         state=read_state(project, str(value["invocation_id"])),
     )  # fmt: skip
 

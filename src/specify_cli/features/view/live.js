@@ -9,7 +9,8 @@ async function ask() {
   const main = document.querySelector("main");
   const part = document.querySelector("#live");
   const typing = document.activeElement?.contentDocument?.activeElement ?? document.activeElement;
-  if (document.hidden || !part || typing?.closest("form, input, select")) return;
+  const [frame, next] = main.querySelectorAll("iframe");
+  if (document.hidden || !part || next || typing?.closest("form, input, select")) return;
   const of = part.dataset.of ? `?of=${encodeURIComponent(part.dataset.of)}` : "";
   const state = await (await fetch(`${STATE}${of}`)).text();
   if (state === part.dataset.state) return;
@@ -19,7 +20,7 @@ async function ask() {
   const folds = [...part.querySelectorAll("details")].map((box) => box.open);
   part.replaceWith(document.adoptNode(fresh));
   fresh.querySelectorAll("details").forEach((box, at) => { box.open = folds[at] ?? box.open; });
-  for (const frame of main.querySelectorAll("iframe")) await reload(frame);
+  if (frame) await reload(frame);
 }
 
 function* nameFolds(page) {
@@ -33,39 +34,45 @@ function* nameFolds(page) {
 }
 
 async function reload(frame) {
-  // A page makes all of itself anew. Its reader keeps the place, the folds, what was sought and the filter.
+  // A page makes all of itself anew: unseen in a frame over the old one, which it takes the place of when it is ready. Its reader keeps
+  // the place, the folds, what was sought and the filter.
+  const fresh = frame.cloneNode();
+  Object.assign(fresh.style, { position: "absolute", visibility: "hidden", width: `${frame.offsetWidth}px`, height: `${frame.offsetHeight}px` });
+  const loaded = new Promise((done) => { fresh.addEventListener("load", done, { once: true }); });
+  frame.before(fresh);
+  await loaded;
+  const page = fresh.contentDocument;
+  for (let tries = 0; tries < 200 && !page.documentElement.dataset.verdict; tries += 1) await new Promise((done) => { setTimeout(done, 20); });
   const old = frame.contentDocument;
   const folds = new Map([...nameFolds(old)].map(([name, box]) => [name, box.open]));
   const [top, focused] = [frame.contentWindow.scrollY, old.activeElement?.id];
-  const [search, filter] = ["search", "filter"].map((id) => old.getElementById(id)?.value ?? "");
   const isActive = document.activeElement === frame;
-  const loaded = new Promise((done) => { frame.addEventListener("load", done, { once: true }); });
-  frame.contentWindow.location.reload();
-  await loaded;
-  const page = frame.contentDocument;
-  for (let tries = 0; tries < 200 && !page.documentElement.dataset.verdict; tries += 1) await new Promise((done) => { setTimeout(done, 20); });
-  if (!page.getElementById("filter")) return;
-  // What a fold holds is made when it is opened, so the folds in it come next.
-  for (let before = -1, boxes = []; boxes.length > before;) {
-    before = boxes.length;
-    boxes = [...nameFolds(page)];
-    for (const [name, box] of boxes.filter(([one]) => folds.has(one))) {
-      if (folds.get(name)) box.fill?.();
-      box.open = folds.get(name);
+  if (page.getElementById("filter")) {
+    // What a fold holds is made when it is opened, so the folds in it come next.
+    for (let before = -1, boxes = []; boxes.length > before;) {
+      before = boxes.length;
+      boxes = [...nameFolds(page)];
+      for (const [name, box] of boxes.filter(([one]) => folds.has(one))) {
+        if (folds.get(name)) box.fill?.();
+        box.open = folds.get(name);
+      }
     }
+    for (const id of ["search", "filter"]) page.getElementById(id).value = old.getElementById(id)?.value ?? "";
+    page.getElementById("filter").dispatchEvent(new Event("change"));
   }
-  page.getElementById("search").value = search;
-  page.getElementById("filter").value = filter;
-  page.getElementById("filter").dispatchEvent(new Event("change"));
-  if (isActive) frame.contentWindow.focus();
+  fresh.contentWindow.scrollTo(0, top);
+  fresh.removeAttribute("style");
+  frame.remove();
+  if (isActive) fresh.contentWindow.focus();
   if (focused) page.getElementById(focused)?.focus({ preventScroll: true });
-  frame.contentWindow.scrollTo(0, top);
+  fresh.contentWindow.scrollTo(0, top);
 }
 
 addEventListener("keydown", (event) => {
-  const page = document.querySelector("iframe")?.contentWindow;
+  const page = [...document.querySelectorAll("iframe")].at(-1)?.contentWindow;
   const isOther = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea");
-  if (!page || isOther || !"jkpfe/".includes(event.key)) return;
+  const keys = page?.document.documentElement.dataset.keys?.split(" ") ?? [];
+  if (isOther || !keys.includes(event.key)) return;
   event.preventDefault();
   page.focus();
   page.dispatchEvent(new page.KeyboardEvent("keydown", { key: event.key, cancelable: true }));

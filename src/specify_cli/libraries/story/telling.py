@@ -153,8 +153,6 @@ class _Chapter:
         # if nothing in the record began it.
         self.entry = entry
         self.text = ""
-        # Whether the subagent said its name.
-        self.is_named = False
         self.parts: list[StoryPart | _Chapter] = []
         self.group: list[Act] = []
 
@@ -183,20 +181,16 @@ class _Chapter:
         parts = tuple(
             part for part in members if part.kind != "subagent" or part.seqs or part.parts
         )
-        entry = self.entry
+        entry, at = self.entry, parts[0].at if parts else None
+        part = StoryPart(self.kind, self.title, self.text, at=at, parts=parts)
         if not entry:
-            at = parts[0].at if parts else None
-            return StoryPart(self.kind, self.title, self.text, at=at, parts=parts)
-        return StoryPart(
-            self.kind,
-            self.title,
-            self.text,
+            return part
+        return part._replace(
             outcome=read_outcome(entry),
             at=entry.at,
             duration_ms=entry.duration_ms,
             limits=tuple(dict.fromkeys(list_limits(entry.fields) + list_limits(entry.end_fields))),
             seqs=tuple(dict.fromkeys((entry.seq, entry.end_seq))),
-            parts=parts,
         )
 
 
@@ -314,9 +308,14 @@ class Telling:
             at for at, call in enumerate(calls) if call.status == "open" or call.end_seq > entry.seq
         )
         at = next(chain(by_result, under_way), None)
+        name = cut(path.rpartition("/")[2], _AGENT_LENGTH)
         if at is not None:
-            return self._asking.pop(at)[1]
-        chapter = _Chapter("subagent", f"subagent {cut(entry.agent or '', _AGENT_LENGTH)}")
+            chapter = self._asking.pop(at)[1]
+            if name not in _NAMELESS:
+                chapter.title = chapter.title.replace(" a ", f" the {name} ", 1)
+            return chapter
+        who = cut(entry.agent or "", _AGENT_LENGTH)
+        chapter = _Chapter("subagent", f"subagent {name} ({who})" if name else f"subagent {who}")
         self._top[-1].put(chapter)
         return chapter
 
@@ -369,16 +368,11 @@ class Telling:
         """Add a patch to the change of its file. The file counts as created or modified by its
         first patch, and as deleted if any patch deleted it."""
         self.changed_at.setdefault(path, []).append(seq)
-        previous = self.changed.get(path)
-        if not previous:
-            self.changed[path] = Changed(path, kind, act.added, act.removed, ())
-            return
-        self.changed[path] = Changed(
-            path,
+        previous = self.changed.get(path, Changed(path, kind, None, None, ()))
+        self.changed[path] = previous._replace(
             kind=kind if "delete" in (kind, previous.kind) else previous.kind,
             added=_add(previous.added, act.added),
             removed=_add(previous.removed, act.removed),
-            seqs=(),
         )
 
     def list_changes(self) -> Iterator[Changed]:
@@ -403,15 +397,6 @@ class Telling:
     def _take_note(self, chapter: _Chapter, entry: Entry) -> None:
         """Add any other event as a note. Judgements are also listed in `judged`."""
         fields = entry.fields
-        stage = say(fields.get("to") or "")
-        # Its end leads back to a stage that can be another subagent's.
-        if stage.startswith("subagent:") and chapter.kind == "subagent" and not chapter.is_named:
-            chapter.is_named = True
-            name = cut(stage.removeprefix("subagent:").rpartition("/")[2], _AGENT_LENGTH)
-            if not chapter.entry:
-                chapter.title = f"subagent {name} ({cut(entry.agent or '', _AGENT_LENGTH)})"
-            elif name not in _NAMELESS:
-                chapter.title = chapter.title.replace(" a ", f" the {name} ", 1)
         text = name_event(entry)
         if not text:
             return

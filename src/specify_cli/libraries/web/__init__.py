@@ -1,8 +1,8 @@
 """What viewer and collector share: a server for one socket, and recorded text as HTML, pictures and
 pages.
 
-    from specify_cli.libraries.web.pictures import say_span
-    say_span(1_500_000)
+    from specify_cli.libraries.web.markup import display_plain
+    display_plain("text of a record", 80)
 
 Reading order: `markup.py` (recorded text, escaped), `headers.py` (nothing from elsewhere runs or
 embeds a page), `pictures.py` (SVG), `document.py` (the page that checks itself), `comparison.py`

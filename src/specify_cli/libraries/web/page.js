@@ -676,7 +676,14 @@ function showChanges(story, { bySeq, objects }) {
   const linesOf = (file) => file.seqs.map((seq) => bySeq.get(seq)?.fields).filter(Boolean);
   const countOf = (file) => (file.added === null ? "" : ` +${file.added} −${file.removed}`);
   const showEach = (fields) => fields.map((one) => showDiff(diffOf(one, objects)));
-  const showNet = (fields, { net }) => {
+  // What a file's changes make of it is the same below its name and in the diff of the whole run.
+  const joins = new Map();
+  const join = (file) => {
+    if (!joins.has(file)) joins.set(file, joinChanges(linesOf(file), objects));
+    return joins.get(file);
+  };
+  const showNet = (file) => {
+    const [fields, { net }] = [linesOf(file), join(file)];
     if (fields.length < 2) return showEach(fields);
     const said = (words) => make("p", { class: "quiet" }, words);
     if (!net) return [said(`${fields.length} changes, one after the other: too little of the file is kept to join them to one.`), ...showEach(fields)];
@@ -685,14 +692,11 @@ function showChanges(story, { bySeq, objects }) {
   };
   const rows = story.changed.map((file) => fold(make("span", {}, shown(`${file.kind} ${file.path}${countOf(file)}`)), { class: "file" }, () => {
     const fields = linesOf(file);
-    const joined = joinChanges(fields, objects);
-    return [...showNet(fields, joined), ...(fields.length > 1 && joined.net ? [fold("Each change of it", {}, () => showEach(fields))] : []),
-      fold("Before and after", {}, () => showSides(fields, objects, joined.after))];
+    const { net, after } = join(file);
+    return [...showNet(file), ...(fields.length > 1 && net ? [fold("Each change of it", {}, () => showEach(fields))] : []),
+      fold("Before and after", {}, () => showSides(fields, objects, after))];
   }));
-  const all = fold("The whole run as one diff", {}, () => story.changed.flatMap((file) => {
-    const fields = linesOf(file);
-    return [make("p", {}, make("code", {}, shown(file.path))), ...showNet(fields, joinChanges(fields, objects))];
-  }));
+  const all = fold("The whole run as one diff", {}, () => story.changed.flatMap((file) => [make("p", {}, make("code", {}, shown(file.path))), ...showNet(file)]));
   return [make("h2", { id: "changes" }, "Changed"), ...rows, all];
 }
 
@@ -823,17 +827,17 @@ function listRows(lines) {
 
 function showModels(lines) {
   const models = new Map();
-  for (const { fields } of lines.filter((line) => ["model_call", "turn"].includes(line.fields.event) && isObject(line.fields.tokens))) {
+  for (const { fields, number } of lines.filter((line) => ["model_call", "turn"].includes(line.fields.event) && isObject(line.fields.tokens))) {
     const name = `${fields.agent === undefined ? "" : `${text(fields.agent)} · `}${text(fields.model ?? "a model nobody named")}`;
-    const sum = models.get(name) ?? { calls: 0, tokens: {} };
-    sum.calls += 1;
+    const sum = models.get(name) ?? { numbers: [], tokens: {} };
+    sum.numbers.push(number);
     for (const [kind, number] of Object.entries(fields.tokens)) sum.tokens[kind] = (sum.tokens[kind] ?? 0) + Number(number);
     if (fields.cost !== undefined) sum.cost = (sum.cost ?? 0) + Number(fields.cost);
     models.set(name, sum);
   }
   if (!models.size) return [];
   return [make("h2", {}, "Models"), makeTable("tokens as the lines tell them", ["model", "lines", "tokens"], [...models].map(
-    ([name, sum]) => make("tr", {}, make("th", { scope: "row" }, shown(name)), make("td", {}, text(sum.calls)),
+    ([name, sum]) => make("tr", {}, make("th", { scope: "row" }, shown(name)), make("td", {}, fold(text(sum.numbers.length), {}, () => sum.numbers.flatMap((one) => [make("a", { href: `#line-${one}` }, `line ${one}`), " "]))),
       make("td", {}, shown([...Object.entries(sum.tokens).map(([kind, number]) => `${kind} ${number}`),
         ...(sum.cost === undefined ? [] : [`$${Number(sum.cost.toFixed(6))} as the program reckons`])].join(", "))))))];
 }
@@ -1064,6 +1068,7 @@ function watchKeys(context) {
     p: [1, (part) => part.kind === "prompt"],
   };
   let at = -1;
+  document.documentElement.dataset.keys = [...Object.keys(steps), "/"].join(" ");
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea")) return;
     if (event.key === "/") {

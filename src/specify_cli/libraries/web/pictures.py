@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from markupsafe import Markup
 
 from doctrine.text import count
+from specify_cli.cli.terminal.render import describe_span
 from specify_cli.libraries.timeline.run import Run, Span
 from specify_cli.libraries.web.markup import display_plain
 
@@ -65,7 +66,8 @@ def draw_waterfall(run: Run) -> Markup:
         width = max(2.0, room * (span.end - span.begin) / whole)
         rows.append(_draw_row(number, span, begin, width))
     rest = f"and {len(spans) - len(drawn)} more, below" if len(spans) > len(drawn) else ""
-    title = f"{count(len(spans), 'entry', 'entries')} over {say_span(whole)} {rest}".strip()
+    took = describe_span(whole // 1_000_000)
+    title = f"{count(len(spans), 'entry', 'entries')} over {took} {rest}".strip()
     return _frame(title, len(drawn) * _ROW, Markup("").join(rows), _WIDTH)
 
 
@@ -73,7 +75,7 @@ def _draw_row(number: int, span: Span, begin: float, width: float) -> Markup:
     entry, top = span.entry, number * _ROW
     kind = "bad" if entry.bad else "open" if entry.status == "open" else entry.kind
     indent, room = (2, 34) if entry.within is None else (14, 32)
-    took = say_span(span.end - span.begin)
+    took = describe_span((span.end - span.begin) // 1_000_000)
     name = display_plain(f"{'✗ ' if entry.bad else ''}{entry.name} {entry.about}", room)
     end = begin + width + 4
     mark = "after" if end < _WIDTH - 66 else "before"
@@ -162,14 +164,6 @@ def _frame(title: str, height: float, content: Markup, width: int = _SMALL) -> M
         '<figure><figcaption>{}</figcaption><svg viewBox="0 0 {} {:.0f}" role="img" '
         'aria-label="{}">{}</svg></figure>'
     ).format(title, width, height + 4, title, content)
-
-
-def say_span(nanos: int) -> str:
-    """Return a duration in the unit a person would use."""
-    millis = nanos // 1_000_000
-    if millis < 1000:
-        return f"{millis} ms"
-    return f"{millis / 1000:.1f} s" if millis < 100_000 else f"{round(millis / 60_000)} min"
 
 
 def count_by(rows: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:

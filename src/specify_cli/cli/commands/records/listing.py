@@ -30,6 +30,7 @@ from specify_cli.cli.terminal.render import (
     ledger,
     local_time,
     name_kind,
+    name_zone,
     read_local,
     shown_width,
 )
@@ -107,8 +108,8 @@ def _print_ledger(rows: Sequence[invocations.Row]) -> None:
     columns = [*_COLUMNS[:-1], Column("tokens", max(map(len, spent))), _COLUMNS[-1]]
     newest = read_local(rows[0].started_at)
     described = [_describe_row(*each, size, newest) for each in zip(rows, spent, strict=True)]
-    heading = f"begun {newest:%Z}" if newest else "begun"
-    columns[1] = Column(heading, max(11, *(len(cells[1]) for cells in described)))
+    widest = max(len(cells[1]) for cells in described)
+    columns[1] = Column(f"begun{name_zone(newest)}", max(11, widest))
     cells = ledger(columns, described, shown_width())
     lines = [paint("  ".join(cells[0]).rstrip(), "head")]
     for row, line in zip(rows, cells[1:], strict=True):

@@ -12,10 +12,10 @@ import time
 from contextlib import suppress
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.hooks.payload.outputs import parse_json
 from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.transcript_end import read_head
-from specify_cli.features.hooks.payload.values import MAX_NAME, HookInput
+from specify_cli.features.hooks.payload.values import MAX_NAME, HookInput, get_object, match_first
 from specify_cli.invocation.bindings import (
     bind,
     binding_of,
@@ -53,8 +53,9 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
         if event.phase == "pre":
             named = call.parent_agent != session and call.parent_agent
             above = named or _take_mark(root, _find_folder(at))
-            begin = read_head(call.session_transcript or "").partition(b"\n")[0]
-            name = find_dialect(harness).name_subagent(begin)
+            # of Codex, whose hooks name the kind of a subagent alone
+            begin = parse_json(read_head(call.session_transcript or "").partition(b"\n")[0])
+            name = match_first(get_object(begin, "payload"), "agent_path")
             stage = f"subagent:{name}"[:MAX_NAME] if name else event.payload.get("to")
             note = {"above": above, "stage": stage}
             write_small(root, *note_path, note)
@@ -70,10 +71,10 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
         stage = before and read_small(root, *_note_path(at, before)).get("stage")
     except (OSError, InvocationError):
         return call
-    names = ("from", "to") if event.phase == "pre" else ("to", "from")
-    stages = zip(names, (stage, note.get("stage")), strict=True)
-    known = {name: stage for name, stage in stages if isinstance(stage, str)}
-    event = event._replace(payload={**event.payload, **known})
+    other, own = ("from", "to") if event.phase == "pre" else ("to", "from")
+    payload = dict(event.payload)
+    payload |= {other: str(stage or payload[other]), own: str(note.get("stage") or payload[own])}
+    event = event._replace(payload=payload)
     return call._replace(events=(event, *call.events[1:]))
 
 

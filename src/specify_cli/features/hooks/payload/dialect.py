@@ -200,11 +200,6 @@ class Dialect:
         say."""
         return None
 
-    def name_subagent(self, transcript: bytes) -> str | None:
-        """Return the name of a subagent by the begin of its transcript; None where its hooks say
-        it, or nothing does."""
-        return None
-
     def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         """Return kind, texts and diff of the file that a tool changed; `written` is the whole of
         it, if known."""
