@@ -63,10 +63,11 @@ def find_homes(root: str) -> list[str]:
     `root` is the project's folder. Folders of worktrees that were removed are among them.
     """
     base = _find_homes(root)[0]
-    return [f"{base}/{name}" for name in _list_folder(base)]
+    return [f"{base}/{name}" for name in list_folder(base)]
 
 
-def _list_folder(path: str) -> list[str]:
+def list_folder(path: str) -> list[str]:
+    """Return the sorted names in a folder; none of one that cannot be read."""
     try:
         return sorted(os.listdir(path))
     except OSError:
@@ -225,7 +226,7 @@ def find_worktrees(root: str) -> list[str]:
     if top is None or shared is None:
         return []
     place, folders = os.path.relpath(root, top), [find_in_main(root)]
-    for name in _list_folder(f"{shared}/worktrees"):
+    for name in list_folder(f"{shared}/worktrees"):
         entry = f"{shared}/worktrees/{name}"
         try:
             with open(f"{entry}/gitdir", encoding="utf-8") as file:

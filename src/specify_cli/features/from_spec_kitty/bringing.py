@@ -13,6 +13,7 @@ from specify_cli.errors import CallerError
 from specify_cli.record import layout
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.worktrees import list_folder
 
 _ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}\.jsonl\Z")
 # Beside the records of each place: what closes them, and what tells their missions.
@@ -86,8 +87,9 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
         ),
         len(_list_folders(f"{source}/kitty-specs")),
         sum(
-            len([name for name in _list(f"{folder}/tasks") if re.match(r"WP[0-9]+.*\.md\Z", name)])
+            re.match(r"WP[0-9]+.*\.md\Z", name) is not None
             for folder in _list_folders(f"{source}/kitty-specs")
+            for name in list_folder(f"{folder}/tasks")
         ),
         tuple(
             folder
@@ -103,7 +105,7 @@ def _read_trail(source: str) -> Iterator[tuple[str, bytes]]:
     paths = [
         f"{folder}/{name}"
         for folder in _FOLDERS
-        for name in _list(f"{source}/{folder}")
+        for name in list_folder(f"{source}/{folder}")
         if _ID.match(name)
     ]
     for path in (*paths, *_BESIDE):
@@ -148,12 +150,5 @@ def _write(root: str, path: str, data: bytes) -> None:
             durable.replace(fd, name, data, _FOLDERS.get(folder, durable.PRIVATE))
 
 
-def _list(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
 def _list_folders(folder: str) -> list[str]:
-    return [f"{folder}/{name}" for name in _list(folder) if os.path.isdir(f"{folder}/{name}")]
+    return [f"{folder}/{name}" for name in list_folder(folder) if os.path.isdir(f"{folder}/{name}")]

@@ -298,19 +298,19 @@ class Telling:
         path = say(entry.fields.get("to") or "").removeprefix("subagent:")
         names = [entry.agent or "", *([path] if path.startswith("/") else [])]
         agent = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w/-])")
-        calls = [call for call, _ in self._asking]
         by_result = (
-            at
-            for at, call in enumerate(calls)
-            if agent.search(read_text(call.end_fields.get("output")))
+            pair
+            for pair in self._asking
+            if agent.search(read_text(pair[0].end_fields.get("output")))
         )
         under_way = (
-            at for at, call in enumerate(calls) if call.status == "open" or call.end_seq > entry.seq
+            pair for pair in self._asking if pair[0].status == "open" or pair[0].end_seq > entry.seq
         )
-        at = next(chain(by_result, under_way), None)
+        asking = next(chain(by_result, under_way), None)
         name = cut(path.rpartition("/")[2], _AGENT_LENGTH)
-        if at is not None:
-            chapter = self._asking.pop(at)[1]
+        if asking:
+            self._asking = [pair for pair in self._asking if pair is not asking]
+            chapter = asking[1]
             if name not in _NAMELESS:
                 chapter.title = chapter.title.replace(" a ", f" the {name} ", 1)
             return chapter
@@ -490,18 +490,14 @@ def _list_bearing(hits: Iterable[Line], changed: Sequence[str]) -> Iterator[Bear
         reasons = hit.get("because")
         because = tuple(map(say, reasons if isinstance(reasons, list) else ()))
         by_kind = any(reason.startswith("kind ") for reason in because)
-        suffixes = [
+        suffixes = tuple(
             f"/{reason.removeprefix('file ').lower()}"
             for reason in because
             if reason.startswith("file ")
-        ]
+        )
         if not suffixes and not by_kind:
             continue
-        files = [
-            path
-            for path in changed
-            if any(f"/{path.lower()}".endswith(suffix) for suffix in suffixes)
-        ]
+        files = [path for path in changed if f"/{path.lower()}".endswith(suffixes)]
         yield Bearing(say(hit.get("uri")), because, tuple(files), by_kind)
 
 

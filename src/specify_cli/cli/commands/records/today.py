@@ -8,12 +8,11 @@ It costs at most 200 rows and the tests of 20 records, however many there are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import paint, say_request, write_lines
-from specify_cli.cli.terminal.render import local_time, shown_width
+from specify_cli.cli.terminal.render import local_time, read_local, shown_width
 from specify_cli.project.config import Project
 from specify_cli.room import Values
 from specify_cli.storage.queries import (
@@ -76,7 +75,5 @@ def _name(what: str, rows: Sequence[Row], more: str) -> Iterator[str]:
 
 def _read_end(row: Row) -> float:
     """Return when a record ended, in seconds since 1970; 0 where it does not say."""
-    try:
-        return datetime.fromisoformat(row.completed_at or "").timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
+    there = read_local(row.completed_at)
+    return there.timestamp() if there else 0.0
