@@ -708,3 +708,20 @@ def test_a_group_counts_what_was_cut_in_several_of_its_calls() -> None:
 
     assert chapter.parts[0].limits == ("output cut 2 times",)
     assert alone.parts[0].limits == ("output cut: 500 of 9,000 bytes",)
+
+
+def test_a_file_outside_the_project_is_named_alike_where_it_was_read_edited_and_changed() -> None:
+    """A reader saw `~/notes.md` beside `/home/you/notes.md`: it is one file, and a home names a person."""
+    story = tell_story(
+        [
+            *call(1, "Read", {"file_path": "/home/you/notes.md"}),
+            *call(3, "Edit", {"file_path": "/home/you/notes.md"}),
+            line(5, "patch_apply", path="/home/you/notes.md", kind="modify", call_id="c3", lines="+a"),
+            line(6, "patch_apply", path=f"{ROOT}/a.py", kind="modify", lines="+a"),
+        ],
+        root=ROOT,
+    )
+
+    (opening,) = story.done
+    assert [act.what for part in opening.parts for act in part.acts] == ["~/notes.md", "~/notes.md", "a.py"]
+    assert [file.path for file in story.changed] == ["~/notes.md", "a.py"]

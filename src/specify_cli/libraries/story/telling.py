@@ -340,7 +340,8 @@ class Telling:
     def _take_patch(self, chapter: _Chapter, entry: Entry) -> None:
         """Put a patch in the place of the call that made it."""
         recorded_path = entry.fields.get("path")
-        path = NAMELESS if recorded_path is None else say(recorded_path)
+        is_named = recorded_path is not None
+        path = shorten_paths(say(recorded_path), self._root) if is_named else NAMELESS
         kind = say(entry.fields.get("kind"))
         result = "deleted" if kind == "delete" else ""
         act = make_act(entry, "edit", path, read_outcome(entry), result)
@@ -361,7 +362,7 @@ class Telling:
             chapter.group[chapter.group.index(call)] = act
         else:
             chapter.add(act)
-        if recorded_path is not None and act.outcome in ("ok", "unknown", "open"):
+        if is_named and act.outcome in ("ok", "unknown", "open"):
             self._note_change(path, kind, act, entry.seq)
 
     def _note_change(self, path: str, kind: str, act: Act, seq: int) -> None:
