@@ -117,6 +117,28 @@ def test_a_turn_whose_hooks_were_dead_is_told_by_the_next_one(agent: Agent) -> N
     assert agent.verify() == []
 
 
+def test_the_calls_of_hooks_that_failed_in_a_session_are_counted_once_on_its_record(agent: Agent, cli: Cli) -> None:
+    """Doctor counted them for the project, and the record of the session they are missing from said nothing."""
+    agent.ask("look")
+    agent.call("t1", "ls", "src")
+    (path,) = (agent.root / layout.RECORDS).glob(f"*{agent.run}.jsonl")
+    kept = path.rename(path.with_suffix(".kept"))
+    path.mkdir()  # what stands there is no file, so nothing is recorded
+    agent.call("t2", "ls", "src")
+    path.rmdir()
+    kept.rename(path)
+    agent.stop()
+    agent.ask("go on")
+    agent.call("t3", "ls", "src")
+    agent.stop()
+
+    failed = [line for line in agent.read() if line.get("reason") == "hook_failed"]
+    assert [(line["what"], line["count"]) for line in failed] == [("2 calls of hooks", 2)]
+    assert agent.list_calls() == [("t1", None), ("t2", "transcript"), ("t3", None)]
+    assert "not recorded: 2 calls of hooks (hook failed)" in cli("invocations", "show", agent.run).out
+    assert agent.verify() == []
+
+
 def test_a_command_in_the_background_ends_as_its_program_says_and_is_no_prompt(agent: Agent) -> None:
     started = {"stdout": "", "backgroundTaskId": "b1"}
     call = {"tool_name": "Bash", "tool_input": {"command": "make", "run_in_background": True}, "tool_use_id": "t1"}

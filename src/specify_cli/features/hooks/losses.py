@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 
 from doctrine import os
 from specify_cli import durable
@@ -17,7 +18,7 @@ from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.features.hooks.search import Orphan, Recorded
 from specify_cli.features.hooks.strangers import list_foreign
-from specify_cli.invocation.bindings import digest_of_names
+from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
@@ -42,7 +43,7 @@ def keep_lost(at: Site, call: HookInput, error: Exception) -> None:
             _keep_orphan(at, call, str(error), closed=error.closed)
         return
     busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"
-    failure = _describe_failure(at.harness, error)
+    failure = _describe_failure(at, error)
     if busy and at.git_dir is not None:
         # An orphan's file lies where the agent works: that there was one is noted outside it.
         failure["keys"] = _list_keys(at, call)
@@ -105,7 +106,7 @@ def _list_keys(at: Site, call: HookInput) -> list[str]:
 def note_failure(at: Site, error: BaseException) -> None:
     """Leave a hook's own failure where doctor shows it: in the project, else in the git directory,
     else nowhere."""
-    line = _describe_failure(at.harness, error)
+    line = _describe_failure(at, error)
     places = [(at.root, layout.HOOK_FAILURES), (at.git_dir, layout.LOST_IN_GIT)]
     # What git tracks would be published with the next commit.
     for top, path in places[1:] if line["code"] == "TRACKED_PRIVATE" else places:
@@ -115,6 +116,14 @@ def note_failure(at: Site, error: BaseException) -> None:
                 return
         except (OSError, InvocationError):
             continue
+
+
+def list_failures(root: str, git_dir: str | None, harness: str, session: str) -> Iterator[object]:
+    """Yield when hooks of a session failed, as far as the logs say it."""
+    places = [(root, layout.HOOK_FAILURES), (git_dir, layout.LOST_IN_GIT)]
+    lines = chain.from_iterable(logged(top, path) for top, path in places if top is not None)
+    own = short_digest(harness, session)
+    yield from (line.get("at") for line in lines if line.get("of") == own)
 
 
 def note_gone(at: Site) -> None:
@@ -129,13 +138,15 @@ def note_gone(at: Site) -> None:
     note_failure(at, CallerError("HARNESS_NOT_FOUND", what, "spec-kitty hooks status"))
 
 
-def _describe_failure(harness: str, error: BaseException) -> LogLine:
+def _describe_failure(at: Site, error: BaseException) -> LogLine:
     code = error.code if isinstance(error, InvocationError) else type(error).__name__
     line: LogLine = {
         "at": rfc3339(time.time_ns() // 1_000_000),
-        "harness": harness,
+        "harness": at.harness,
         "code": code,
     }
+    if at.session:
+        line["of"] = short_digest(at.harness, at.session)
     if isinstance(error, InvocationError):
         line["message"] = error.message[:500]
     return line

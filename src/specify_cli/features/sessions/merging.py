@@ -16,16 +16,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import cached_property, partial
 from itertools import chain
+from math import inf
 
 from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
-from doctrine.text import get_object
+from doctrine.text import count, get_object
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_keys, note_adopted, read_adopted
 from specify_cli.features.hooks.direct import dedupe_key, key_stand_in, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect, translate
-from specify_cli.features.hooks.losses import logged
+from specify_cli.features.hooks.losses import list_failures, logged
 from specify_cli.features.hooks.payload.calls import read_ids
 from specify_cli.features.hooks.payload.values import HookEvent, TurnOver
 from specify_cli.features.sessions.reading import Session, forget_told, parse_time
@@ -132,6 +133,8 @@ class SessionMerger:
                     key_of = partial(dedupe_key, session.harness, session.session_id)
                     work = Comparison(record.lines, compose, key_of, {**matched, **own})
                     work.compare(record.list_new(owned[place]))
+                    until = records[place + 1].began if records[place + 1 :] else inf
+                    work.additions += self._count_failures(session, record, until)
                     added += _append(recorder, record, work)
         self.forget_orphans(session, chain.from_iterable(owned.values()))
         if not any(item.kind == "tool_call" for item in free):
@@ -282,6 +285,27 @@ class SessionMerger:
                 named.get("agent_id"),
                 [*fields_of(record), *annex_events(self._project.root, invocation_id)],
             )
+
+    def _count_failures(
+        self, session: Session, record: SessionRecord, until: float
+    ) -> Iterator[Addition]:
+        """Yield a gap for the calls of hooks that failed in a session while its record was the
+        newest one, but for those that the record counts already."""
+        if record.ended is not None:
+            return
+        root, git_dir = self._project.root, self._project.git_dir
+        failed = sum(
+            record.began <= parse_time(at) < until
+            for at in list_failures(root, git_dir, session.harness, session.session_id)
+        )
+        failed -= sum(
+            number
+            for line in record.lines
+            if line.get("reason") == "hook_failed" and isinstance(number := line.get("count"), int)
+        )
+        if failed > 0:
+            what = f"{count(failed, 'call')} of hooks"
+            yield Addition(Composed(gap("hook_failed", what, count=failed)), None)
 
     def _match_unnamed(
         self,
