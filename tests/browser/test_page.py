@@ -828,6 +828,18 @@ def test_of_a_text_of_two_million_characters_the_beginning_is_shown(browser: Bro
     assert len(browser.text()) < 1_500_000
 
 
+def test_the_heading_of_a_long_request_is_its_beginning_and_opens_the_whole(browser: Browser, tmp_path: Path) -> None:
+    request = f"fix the login test {'as the plan says ' * 40}to the end"
+    data, _ = chain(genesis_tip(), "01JD4Q3S0000000000000000A1", [{"event": "started", "request_text": request}])
+    path = tmp_path / "plan.html"
+    path.write_bytes(make_page(data.decode().removesuffix("\n").split("\n"), [], [], [], {}))
+
+    assert check(browser, path)[0] == "checked"
+    assert browser.text("h1") == f"{request[:160]}…" and request not in browser.text()
+    browser.value("(part => { part.fill(); part.open = true; })(document.querySelector('h1 + details'))")
+    assert request in browser.text("h1 + details")
+
+
 def test_proofs_and_the_logs_signature_are_checked_in_the_browser(cli: Cli, tmp_path: Path, browser: Browser) -> None:
     for number in range(5):
         one = cli("do", f"fix number {number}", "--json").json()["invocation_id"]

@@ -203,6 +203,18 @@ def test_the_title_of_a_run_spells_what_would_reorder_it(client: httpx.Client, c
     assert "<title>fix the login \\u202etest" in page and "\u202e" not in page
 
 
+def test_a_long_request_is_cut_in_the_list_and_in_the_title_of_its_run(
+    client: httpx.Client, cli: Cli, chartered: Path
+) -> None:
+    """Forty sessions that began with a plan made a page as high as seventeen screens."""
+    asked = cli("do", f"fix the login test {'as the plan says ' * 40}to the end", "--json", cwd=chartered).json()
+    compared = f"/compare?a={asked['invocation_id']}&b={asked['invocation_id']}"
+
+    for path in ("/", "/?q=login", f"/invocations/{asked['invocation_id']}", compared):
+        shown = re.sub(r"<title>.*?</title>", "", client.get(path).text)
+        assert "fix the login test as the plan" in shown and "to the end" not in shown, path
+
+
 def test_a_run_has_a_waterfall_and_the_page_that_export_writes(
     client: httpx.Client, ids: list[str], cli: Cli, tmp_path: Path
 ) -> None:

@@ -338,6 +338,7 @@ const DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "
 // So many characters of one text are shown, and so many lines of a record at once: a browser lays out no more without a pause.
 const SHOWN = 200000;
 const LINES_AT_ONCE = 1000;
+const TITLE = 160;
 const MAPPED = 60;
 const LANES = 24;
 const BARS = 400;
@@ -1106,9 +1107,12 @@ function show(lines, annexes, objects, images, said, proofs, story) {
   const page = find("page");
   // Of a long record only what is in sight is laid out.
   if (all.length > LINES_AT_ONCE) document.documentElement.dataset.long = "";
+  const request = text(started.request_text ?? (started.erased ? "Its request was erased" : "A record without its request"));
+  const title = Array.from(request.slice(0, 2 * TITLE)).slice(0, TITLE).join("");
   const took = closed ? Date.parse(closed.completed_at) - Date.parse(started.started_at) : NaN;
   page.append(
-    make("h1", {}, shown(started.request_text ?? (started.erased ? "Its request was erased" : "A record without its request"))),
+    make("h1", {}, shown(title === request ? request : `${title}…`)),
+    ...(title === request ? [] : [fold("The whole request", {}, () => [make("p", {}, shown(request))])]),
     makeList([
       ["outcome", closed ? `${text(closed.outcome)}, ${localTime(closed.completed_at, DAY) || text(closed.completed_at)}${took >= 0 ? `, after ${spanOf(took)}` : ""}` : "open when it was exported"],
       ["asked by", [actor.actor_id, actor.model].filter(Boolean).map(text).join(" ")],
