@@ -230,6 +230,7 @@ def test_two_runs_are_laid_side_by_side(client: httpx.Client, ids: list[str]) ->
     shown = client.get("/compare", params={"a": ids[0], "b": ids[1]}).text
 
     assert "STEP_COUNT_MISMATCH" in shown and shown.count('class="differs"') >= 1 and shown.count('class="same"') >= 3
+    assert "They part at entry 6</a>" in shown and shown.count('id="parted"') == 1
     assert client.get("/compare", params={"a": ids[0], "b": "nothing"}).status_code == 404
 
 
@@ -260,6 +261,14 @@ def test_an_id_is_opened_at_once_and_one_that_is_not_there_is_refused(
 
     assert str(shown.url) == f"{viewer.base}/invocations/{ids[1]}" and shown.status_code == 200
     assert cli("view", "nothing", "--json").error()["error_code"] in ("INVALID_ID", "INVOCATION_NOT_FOUND")
+
+
+def test_a_path_that_is_too_long_for_a_picture_keeps_its_end() -> None:
+    shown = draw_parts(
+        [("src/strategies/manual/commit_hooks.go", {"done": 2}), ("a model with a very long name", {})], ""
+    )
+
+    assert ">…gies/manual/commit_hooks.go<" in shown and ">a model with a very long name<" in shown
 
 
 def test_pictures_of_nothing_and_of_too_much() -> None:

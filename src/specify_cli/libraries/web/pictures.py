@@ -76,7 +76,7 @@ def _draw_row(number: int, span: Span, begin: float, width: float) -> Markup:
     kind = "bad" if entry.bad else "open" if entry.status == "open" else entry.kind
     indent, room = (2, 34) if entry.within is None else (14, 32)
     took = describe_span((span.end - span.begin) // 1_000_000)
-    name = display_plain(f"{'✗ ' if entry.bad else ''}{entry.name} {entry.about}", room)
+    name = _fit(f"{'✗ ' if entry.bad else ''}{entry.name} {entry.about}", room)
     end = begin + width + 4
     mark = "after" if end < _WIDTH - 66 else "before"
     at = end if mark == "after" else begin - 4
@@ -153,7 +153,7 @@ def draw_parts(
             bars += _draw_bar(kind, begin, top + 4, size)
             begin += size
         title_of = Markup("<title>{}: {}</title>").format(display_plain(label, 300), counts)
-        text = Markup('<text x="2" y="{}">{}</text>').format(top + 14, display_plain(label, 29))
+        text = Markup('<text x="2" y="{}">{}</text>').format(top + 14, _fit(label, 29))
         after = Markup('<text x="{:.1f}" y="{}">{}</text>').format(begin + 6, top + 14, number_text)
         drawn.append(Markup("<g>{}{}{}{}</g>").format(title_of, text, bars, after))
     return _frame(title, len(rows) * _ROW, Markup("").join(drawn))
@@ -164,6 +164,16 @@ def _frame(title: str, height: float, content: Markup, width: int = _SMALL) -> M
         '<figure><figcaption>{}</figcaption><svg viewBox="0 0 {} {:.0f}" role="img" '
         'aria-label="{}">{}</svg></figure>'
     ).format(title, width, height + 4, title, content)
+
+
+def _fit(label: str, room: int) -> str:
+    """Return a label of at most so many characters. Of a path at its end the beginning goes, which
+    says less."""
+    head, _, last = label.rpartition(" ")
+    spare = room - len(head) - 2
+    if "/" in last and len(label) > room and spare > 0:
+        label = f"{head} …{last[-spare:]}".lstrip()
+    return display_plain(label, room)
 
 
 def count_by(rows: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
