@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -334,6 +335,12 @@ def test_of_a_record_that_took_the_place_of_another_all_is_found_and_nothing_of_
 
     assert not find(cli, "fell")
     assert len(find(cli, "marmalade")) == 1
+
+
+def test_a_search_names_the_zone_of_its_times(process: Cli, worked: tuple[str, str]) -> None:
+    found = process("invocations", "search", "zebra", env={"TZ": "Asia/Kolkata"}).out
+
+    assert re.search(rf"{worked[0][-6:]} +[0-9]{{2}}:[0-9]{{2}} IST", found)
 
 
 def test_the_text_that_a_patch_gives_a_file_is_searched(cli: Cli) -> None:

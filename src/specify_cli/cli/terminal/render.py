@@ -177,6 +177,11 @@ def local_time(moment: str | None, near: datetime | None = None) -> str:
     return there.strftime(clock) + name_zone(there, near or there)
 
 
+def zoned_time(moment: str | None) -> str:
+    """Return a moment as `local_time` does, with its zone."""
+    return local_time(moment) + name_zone(read_local(moment))
+
+
 def name_zone(there: datetime | None, near: datetime | None = None) -> str:
     """Return the name of a moment's zone after a blank; "" without a moment, and where the same is
     in force at `near`: another is where the clocks changed between the two."""
@@ -225,7 +230,7 @@ def invocation_page(
     calls = f" · {story.calls}" if story and story.calls else ""
     yield f"outcome:  {_describe_end(value, entries)}{calls}"
     start = _text(value.get("started_at"))
-    begun = local_time(start) + name_zone(read_local(start))
+    begun = zoned_time(start)
     yield f"asked by: {_describe_caller(value)} at {begun}"
     if story and story.work:
         yield f"part of:  {one_line(story.work)}"

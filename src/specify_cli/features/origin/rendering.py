@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint, say_request
-from specify_cli.cli.terminal.render import local_time
+from specify_cli.cli.terminal.render import zoned_time
 from specify_cli.features.origin.report import (
     LineCounts,
     Origin,
@@ -75,7 +75,7 @@ def render_origin(report: Origin) -> Iterator[str]:
 
 def render_writer(writer: Writer, lines: int) -> Iterator[str]:
     """Yield what is known of an invocation that wrote lines."""
-    head = f"{writer.invocation_id[-6:]}  {local_time(writer.started_at)}"
+    head = f"{writer.invocation_id[-6:]}  {zoned_time(writer.started_at)}"
     request = say_request(writer.request, _REQUEST)
     yield f"{paint(head, 'head')}  {request}"
     done_by = filter(None, (writer.harness, writer.model, writer.profile_id, writer.action))

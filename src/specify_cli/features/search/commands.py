@@ -16,7 +16,7 @@ from specify_cli.cli.terminal.output import (
     write_note,
     write_warnings,
 )
-from specify_cli.cli.terminal.render import bar_when_long, local_time, shown_width
+from specify_cli.cli.terminal.render import bar_when_long, shown_width, zoned_time
 from specify_cli.features.search.database import Hit, Query, SearchIndex
 from specify_cli.project.config import Project
 from specify_cli.room import Values
@@ -77,7 +77,7 @@ def _render_hits(hits: list[Hit]) -> Iterator[str]:
         if hit.invocation_id != last_id:
             last_id = hit.invocation_id
             head = one_line(
-                f"{last_id[-6:]}  {local_time(hit.started_at)}  {hit.profile_id} · {hit.action}",
+                f"{last_id[-6:]}  {zoned_time(hit.started_at)}  {hit.profile_id} · {hit.action}",
                 width - 28,
             )
             room = width - len(head) - len(str(hit.outcome)) - 5

@@ -8,7 +8,7 @@ from itertools import groupby
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, paint, say_request, write_json, write_lines
-from specify_cli.cli.terminal.render import local_time
+from specify_cli.cli.terminal.render import zoned_time
 from specify_cli.features.search.commands import open_index
 from specify_cli.features.search.why import (
     Explanation,
@@ -50,7 +50,7 @@ def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
             continue
         origin = origins[part.invocation_id]
         head = (
-            f"{origin.invocation_id[-6:]}  {local_time(origin.started_at)}  "
+            f"{origin.invocation_id[-6:]}  {zoned_time(origin.started_at)}  "
             f"{one_line(origin.profile_id or '')}"
         )
         yield f"{place:>11}  {head}  {say_request(origin.request, 60)}"
@@ -67,7 +67,7 @@ def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
 def _render_origin(origin: Origin, uri: str) -> Iterator[str]:
     yield ""
     yield f"request:  {one_line(origin.request or 'not kept', 400)}"
-    yield f"asked by: {one_line(origin.actor_id or 'unknown')} at {local_time(origin.started_at)}"
+    yield f"asked by: {one_line(origin.actor_id or 'unknown')} at {zoned_time(origin.started_at)}"
     yield from [f"part of:  {one_line(origin.work)}"] if origin.work else []
     did = filter(None, (origin.profile_id, origin.action, origin.outcome))
     yield f"done by:  {' · '.join(map(one_line, did))}"
