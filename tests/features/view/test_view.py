@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -142,6 +143,14 @@ def test_list_search_filters_and_pictures(client: httpx.Client, ids: list[str]) 
     assert "No invocation fits" in none
     assert "No invocation fits" in client.get("/", params={"until": "2000-01-01"}).text
     assert wrong.status_code == 400 and "INVALID_VALUE" in wrong.text
+
+
+def test_the_list_says_what_each_run_used(client: httpx.Client, cli: Cli, chartered: Path) -> None:
+    asked = cli("do", "fix the login test", "--json", cwd=chartered).json()["invocation_id"]
+    used = json.dumps({"model": "m-1", "tokens": {"input": 1200, "output": 34}, "cost": "0.5"})
+    cli("profile-invocation", "record", asked, "--event", "turn", "--json-payload", used, cwd=chartered)
+
+    assert "1,234 $0.50" in client.get("/").text
 
 
 def test_dates_are_utc_as_the_times_on_the_page_are(

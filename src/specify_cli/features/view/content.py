@@ -28,6 +28,7 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.queries import (
     COUNTED,
     Filters,
+    add_spent,
     annex_events,
     list_invocations,
     show_invocation,
@@ -59,7 +60,8 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
         shares, given_rules = index.count_rules((row.invocation_id for row in counted), _SHARES)
         unread = dict.fromkeys([*problems, *index.problems])
     return _PAGES.get_template("list.html").render(
-        root=root, rows=listing.rows, hits=hits, unread=listing.unread, unread_hits=unread_hits,
+        root=root, rows=add_spent(project, listing.rows), hits=hits,
+        unread=listing.unread, unread_hits=unread_hits,
         most=COUNTED, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
         searched="q" in asked, counted=len(counted), state=read_state(project, None),
         caveats=[*(f"Not read: {text}" for text in unread),
