@@ -273,11 +273,9 @@ def test_an_id_is_opened_at_once_and_one_that_is_not_there_is_refused(
 
 
 def test_a_path_that_is_too_long_for_a_picture_keeps_its_end() -> None:
-    shown = draw_parts(
-        [("src/strategies/manual/commit_hooks.go", {"done": 2}), ("a model with a very long name", {})], ""
-    )
+    shown = draw_parts([("src/strategies/manual/commit_hooks.go", {"done": 2}), ("a model with a long name", {})], "")
 
-    assert ">…gies/manual/commit_hooks.go<" in shown and ">a model with a very long name<" in shown
+    assert ">…es/manual/commit_hooks.go<" in shown and ">a model with a long name<" in shown
 
 
 def test_pictures_of_nothing_and_of_too_much() -> None:

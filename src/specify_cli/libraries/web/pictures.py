@@ -153,7 +153,7 @@ def draw_parts(
             bars += _draw_bar(kind, begin, top + 4, size)
             begin += size
         title_of = Markup("<title>{}: {}</title>").format(display_plain(label, 300), counts)
-        text = Markup('<text x="2" y="{}">{}</text>').format(top + 14, _fit(label, 29))
+        text = Markup('<text x="2" y="{}">{}</text>').format(top + 14, _fit(label, 27))
         after = Markup('<text x="{:.1f}" y="{}">{}</text>').format(begin + 6, top + 14, number_text)
         drawn.append(Markup("<g>{}{}{}{}</g>").format(title_of, text, bars, after))
     return _frame(title, len(rows) * _ROW, Markup("").join(drawn))
