@@ -99,7 +99,8 @@ class Prices(NamedTuple):
 
 class UsageRow(NamedTuple):
     """What one agent used of one model: `agent` is None for the main one. `cost` is in US dollars;
-    with `estimated_at` it is reckoned with the prices of that day, else the program told it."""
+    with `estimated_at` it is reckoned with the prices of that day, else the program told it. `name`
+    is what the record calls a subagent, where it does."""
 
     agent: str | None
     model: str | None
@@ -107,6 +108,7 @@ class UsageRow(NamedTuple):
     requests: int
     cost: str | None
     estimated_at: str | None
+    name: str | None = None
 
 
 def describe_usage(row: Fields) -> str:
@@ -122,7 +124,8 @@ def describe_usage(row: Fields) -> str:
         basis = f"estimated, prices of {say(day)}" if day else "as the program reckons"
         parts.append(f"{show_cost(row['cost'])} ({basis})")
     who = say(row["model"])[:40] if row.get("model") else "a model nobody named"
-    who = f"subagent {say(row['agent'])[:40]}, {who}" if row.get("agent") else who
+    agent, name = say(row.get("agent") or "")[:40], say(row.get("name") or "")[:40]
+    who = f"subagent {f'{name} ({agent[:8]})' if name else agent}, {who}" if agent else who
     return f"{who}: {', '.join(parts) or 'nothing told'}"
 
 
@@ -177,11 +180,18 @@ def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
     with.
     """
     rows: dict[tuple[str | None, str | None], list[Fields]] = {}
+    lines = list(lines)
+    names = {
+        line.get("agent"): stage.removeprefix("subagent:").rpartition("/")[2]
+        for line in lines
+        if (stage := say(line.get("to") or "")).startswith("subagent:")
+    }
     for agent, model, line in list_usage(lines):
         if isinstance(line.get("tokens"), dict) or "cost" in line:
             rows.setdefault((agent, model), []).append(line)
     ordered = sorted(rows, key=lambda key: (key[0] is not None, key[0] or "", key[1] or ""))
-    return tuple(_sum_row(*key, rows[key], prices) for key in ordered)
+    sums = (_sum_row(*key, rows[key], prices) for key in ordered)
+    return tuple(row._replace(name=names.get(row.agent)) for row in sums)
 
 
 def _sum_row(

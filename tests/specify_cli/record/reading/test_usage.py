@@ -74,9 +74,18 @@ def test_usage_is_summed_by_agent_and_model_and_a_cost_that_was_told_wins() -> N
 
     main, told, unpriced = sum_usage(lines, PRICES)
 
-    assert main == (None, "m-1-2026", {"input": 1_500_000, "output": 100_000}, 3, "4", "2026-01-02")
+    assert main == (None, "m-1-2026", {"input": 1_500_000, "output": 100_000}, 3, "4", "2026-01-02", None)
     assert (told.agent, told.cost, told.estimated_at) == ("a1", "0.25", None)
     assert (unpriced.model, unpriced.tokens, unpriced.cost) == ("m-3", {"input": 8}, None)
+
+
+def test_a_subagent_that_used_tokens_is_named_as_its_stage_is() -> None:
+    """A story calls it Explore, and what it used stood under its id alone."""
+    stage = {"event": "stage_transition", "agent": "0a1b2c3d4e5f", "from": "main", "to": "subagent:/root/look"}
+    (row,) = sum_usage([stage, turn(agent="0a1b2c3d4e5f", model="m-1", tokens={"input": 7})], PRICES)
+
+    assert row.name == "look"
+    assert describe_usage(row._asdict()).startswith("subagent look (0a1b2c3d), m-1: 7 in")
 
 
 def test_who_used_tokens_is_named_as_an_agent_or_a_model() -> None:
