@@ -170,12 +170,7 @@ def _gather_evidence(
     """Return what the rules look at."""
     base, changes = branch.base, branch.changes
     origin = trace_range(branch.project, index, changes, branch.top, base.reading, tell)
-    absent = _count_absent(branch)
-    if absent:
-        records = count(absent, "record")
-        said = f"not checked out: {records} of {changes.head[:10]}: {_bring(branch)}"
-        origin = origin._replace(not_known=(*origin.not_known, said))
-    unseen = _find_unpublished(branch, origin)
+    unseen = (*_find_absent(branch), *_find_unpublished(branch, origin))
     origin = origin._replace(not_known=(*origin.not_known, *unseen))
     changed = list_changed(branch.top, changes)
     spelled, unread = spell_others(branch.top, changes)
@@ -338,11 +333,13 @@ def _is_logged(branch: _Branch, invocation_id: str, tip: str | None, policy: Pol
     return False
 
 
-def _count_absent(branch: _Branch) -> int:
-    """Return how many published records of the head do not lie in the work tree, where records are
+def _find_absent(branch: _Branch) -> Iterator[str]:
+    """Yield how many published records of the head do not lie in the work tree, where records are
     read."""
     published = _find_published(branch, branch.changes.paths)
-    return sum(not os.path.lexists(os.path.join(branch.top, path)) for path in published)
+    if absent := sum(not os.path.lexists(os.path.join(branch.top, path)) for path in published):
+        head = branch.changes.head[:10]
+        yield f"not checked out: {count(absent, 'record')} of {head}: {_bring(branch)}"
 
 
 def _bring(branch: _Branch) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -298,12 +299,6 @@ def _find_unlooked(
             yield from _make(code, rule, "the range", _NOWHERE, text)
 
 
-def _judge_tests(finder: _Finder) -> Findings:
-    """Tests ran green after the last edit of each invocation."""
-    rule = finder.rules.tests
-    yield from finder.find_unmet(rule, lambda writer: _find_untested(finder, writer))
-
-
 def _find_untested(finder: _Finder, writer: Writer) -> _Fault | None:
     """Return why it is not known that the tests passed behind an invocation's last edit."""
     state, command = writer.tests.state, writer.tests.command
@@ -318,11 +313,6 @@ def _find_untested(finder: _Finder, writer: Writer) -> _Fault | None:
     if state in ("failed", "not run"):
         return "TESTS_NOT_GREEN", f"{state} ({command})" if command else state
     return None
-
-
-def _judge_ends(finder: _Finder) -> Findings:
-    """No invocation of the range is open or ended as failed."""
-    yield from finder.find_unmet(finder.rules.ended, _find_bad_end)
 
 
 def _find_bad_end(writer: Writer) -> _Fault | None:
@@ -509,8 +499,9 @@ def _judge_custom(finder: _Finder) -> Findings:
 
 _JUDGES: tuple[Callable[[_Finder], Findings], ...] = (
     _judge_records,
-    _judge_tests,
-    _judge_ends,
+    # tests ran green after the last edit of each invocation, and none is open or ended as failed
+    lambda finder: finder.find_unmet(finder.rules.tests, partial(_find_untested, finder)),
+    lambda finder: finder.find_unmet(finder.rules.ended, _find_bad_end),
     _judge_approvals,
     _judge_unseen,
     _judge_proofs,

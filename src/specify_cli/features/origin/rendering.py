@@ -179,10 +179,12 @@ def make_csv(report: Origin) -> str:
     table.writerow(_COLUMNS)
     for file in report.files:
         for part in file.stretches:
-            first = [file.path, part.first, part.last, part.commit or ""]
-            first += [subjects.get(part.commit or "", ""), name_source(part)]
-            first += ["yes" if part.reformatted else "", " ".join(part.invocation_ids)]
-            table.writerow(map(_spell_cell, [*first, *_list_cells(part, writers)]))
+            cells = (
+                file.path, part.first, part.last, part.commit, subjects.get(part.commit or ""),
+                name_source(part), "yes" if part.reformatted else "", " ".join(part.invocation_ids),
+                *_list_cells(part, writers),
+            )  # fmt: skip
+            table.writerow(map(_spell_cell, cells))
     return output.getvalue()
 
 
