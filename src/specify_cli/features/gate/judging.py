@@ -303,8 +303,7 @@ def _find_untested(finder: _Finder, writer: Writer) -> _Fault | None:
     """Return why it is not known that the tests passed behind an invocation's last edit."""
     state, command = writer.tests.state, writer.tests.command
     if writer.invocation_id in finder.evidence.older:
-        said = "the base has its record, so its tests ran on another state"
-        return "TESTS_NOT_KNOWN", said
+        return "TESTS_NOT_KNOWN", "the base has its record, so its tests ran on another state"
     if finder.is_proven_less(writer.tests.record, writer.invocation_id):
         said = f"that of {writer.tests.record}, which says so, is proven less than its own"
         return "TESTS_NOT_KNOWN", said
@@ -353,17 +352,13 @@ def _say_untold(file: TracedFile, older: frozenset[str], rule: Rule) -> str | No
     is_blank = file.removed_in and not file.removed_by
     if file.stretches and (not file.removed or is_blank):
         return None
-    return file.problem or _say_gone(file)
-
-
-def _say_gone(file: TracedFile) -> str:
-    """Return what became of a file in which no line came."""
     gone = (
         f"{count(file.removed, 'line')} went"
         if file.removed
         else "its name, mode or last end of line changed"
     )
-    return {"deleted": "it was deleted", "created": "it is empty"}.get(file.kind, gone)
+    said = {"deleted": "it was deleted", "created": "it is empty"}.get(file.kind, gone)
+    return file.problem or said
 
 
 def _find_fault(
@@ -413,8 +408,7 @@ def _judge_proofs(finder: _Finder) -> Findings:
     damaged = Rule(level="fail")
     for name in sorted(finder.paths):
         if name not in finder.writers:
-            said = f"that of {name} cannot be read"
-            yield from _find_of("RECORD_DAMAGED", damaged, name, said)
+            yield from _find_of("RECORD_DAMAGED", damaged, name, f"that of {name} cannot be read")
     for writer in finder.origin.writers:
         proof = finder.evidence.proofs.get(writer.invocation_id, "claimed")
         if proof == "damaged":

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.gate.findings import GateFinding
 from specify_cli.features.gate.judging import Judged, WaiverUsed, settle
 from specify_cli.features.origin.git_range import read_blobs
 from specify_cli.features.origin.origin import Reading
@@ -137,28 +136,24 @@ def apply_waivers(
         fault, by = _judge_waiver(waiver, reading, today)
         if fault is None and waiver.rule == "approval" and signers is not None:
             authors = list_authors(waiver.subject.rpartition("@")[0])
-            own = _has_asked(judged, waiver.subject, signers.list_names(by), authors)
-            fault = f"{by} asked for it or made its commit" if own else None
+            if _has_asked(judged, waiver.subject, signers.list_names(by), authors):
+                fault = f"{by} asked for it or made its commit"
         if fault is not None:
             refused.append(f"{waiver.rule} for {waiver.subject}: {fault}")
             continue
         for at in places:
             findings[at] = findings[at]._replace(waived_by=by)
         used.append(WaiverUsed(waiver.rule, by, waiver.reason, waiver.until, len(places)))
-    refused += (said for waiver in idle for said in _say_missed(waiver, findings))
+    for waiver in idle:
+        # what to waive instead
+        if left := {f.subject for f in findings if f.rule == waiver.rule and not f.waived_by}:
+            said = f"no finding of the rule is about it, but about {', '.join(sorted(left))}"
+            refused.append(f"{waiver.rule} for {waiver.subject}: {said}")
     return settle(
         judged._replace(
             findings=tuple(findings), waivers=tuple(used), refused_waivers=tuple(refused)
         )
     )
-
-
-def _say_missed(waiver: Waiver, findings: Sequence[GateFinding]) -> Iterator[str]:
-    """Yield what to waive instead, where findings of the rule are open and this one names none."""
-    left = {f.subject for f in findings if f.rule == waiver.rule and f.waived_by is None}
-    if left:
-        said = f"no finding of the rule is about it, but about {', '.join(sorted(left))}"
-        yield f"{waiver.rule} for {waiver.subject}: {said}"
 
 
 def _judge_waiver(waiver: Waiver, reading: Reading, today: str) -> tuple[str | None, str]:
