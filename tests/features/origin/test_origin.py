@@ -838,6 +838,29 @@ def test_what_was_patched_after_a_commit_did_not_bring_its_lines(project: Path, 
     assert [part.invocation_ids for part in file.stretches] == [()]
 
 
+def test_lines_that_a_patch_found_in_the_file_are_not_its_own_where_their_commit_was_rebased_since(
+    project: Path, home: Path
+) -> None:
+    body = "    folder = set_up_folder(path)\n    shop = open_the_shop(folder)\n    assert shop.is_open()\n"
+    before, after = f"def test_one(path):\n{body}", f"def test_one(path):\n{body}\n\ndef test_two(path):\n{body}"
+    with open_invocation(project, "test it a second time") as run:
+        run.patch("shop.py", "modify", before=before, after=after)
+    git(project, "commit", "--allow-empty", "-qm", "start")
+    for year, text in ((2098, before), (2099, after)):
+        (project / "shop.py").write_text(text)
+        dates = {"GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z", "GIT_COMMITTER_DATE": f"{year}-01-01T00:00:00Z"}
+        git(project, "add", "-A")
+        subprocess.run(["git", "commit", "-qm", "shop"], cwd=project, env={**environment(home), **dates}, check=True)
+
+    told = [
+        (part.first, part.last, part.invocation_ids)
+        for file in trace(project, home, "HEAD~2..HEAD").files
+        for part in file.stretches
+        if file.path == "shop.py"
+    ]
+    assert told == [(1, 4, ()), (5, 10, (run.invocation_id,))]
+
+
 CHECK, OTHER = (
     f"def {name}(path):\n    file = find_{name}(path)\n    if file is None:\n        return None\n    return file\n"
     for name in ("open_it", "close_it")
@@ -845,24 +868,32 @@ CHECK, OTHER = (
 
 
 @pytest.mark.parametrize(
-    ("patches", "years", "is_told"),
+    ("patches", "instead", "years", "is_told"),
     [
-        ([(CHECK, True)], (2020, 2098), True),
-        ([(CHECK, True)], (2098, 2099), True),
-        ([(OTHER, True)], (2098, 2099), False),
-        ([(CHECK, True)], (2019, 2020), False),
-        ([(CHECK, False), (CHECK, True)], (2020, 2098), False),
+        ([(CHECK, True)], "", (2020, 2098), True),
+        ([(CHECK, True)], "", (2098, 2099), True),
+        ([(OTHER, True)], "", (2098, 2099), False),
+        ([(CHECK, True)], "        raise NoFile\n", (2098, 2099), False),
+        ([(CHECK, True)], "", (2019, 2020), False),
+        ([(CHECK, False), (CHECK, True)], "", (2020, 2098), False),
     ],
-    ids=["in the range", "before the base moved", "before the base, elsewhere", "after the commit", "what was its own"],
+    ids=[
+        "in the range",
+        "before the base moved",
+        "before the base, elsewhere",
+        "before the base, for something else",
+        "after the commit",
+        "what was its own",
+    ],
 )
 def test_who_took_a_line_like_it_at_another_time_or_place_did_not_take_this_one(
-    project: Path, home: Path, patches: list[tuple[str, bool]], years: tuple[int, int], is_told: bool
+    project: Path, home: Path, patches: list[tuple[str, bool]], instead: str, years: tuple[int, int], is_told: bool
 ) -> None:
     """A line that many functions have goes from one of them; a record tells that it took one like it away."""
     line = "        return None\n"
     with open_invocation(project, "take the check out") as run:
         for text, is_removed in patches:
-            before, after = (text, text.replace(line, "")) if is_removed else (text.replace(line, ""), text)
+            before, after = (text, text.replace(line, instead)) if is_removed else (text.replace(line, ""), text)
             run.patch("shop.py", "modify", before=before, after=after)
     for year, text in zip(years, (CHECK, CHECK.replace(line, "")), strict=True):
         (project / "shop.py").write_text(text)

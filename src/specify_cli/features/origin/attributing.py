@@ -133,6 +133,26 @@ def drop_later(file: ChangedFile, writers: EditsByLine) -> Iterator[tuple[int, t
         yield at, tuple(edit for edit in by if edit.order[0] <= committed)
 
 
+def date_found(
+    file: ChangedFile, versions: Iterable[tuple[str, Sequence[str]]], patches: Sequence[Edit]
+) -> ChangedFile:
+    """Return a file whose lines came before the last patch that found it as their commit has it,
+    which is younger where it was rebased. `versions` are those of the file, the newest first,
+    with the commit's time."""
+    until: dict[str, str] = {}
+    for committed, lines in versions:
+        states = list_digests(lines)
+        # without its Z a moment is before every patch of that moment
+        found = [one.order[0][:-1] for one in patches if one.fields.get("before_hash") in states]
+        # of the versions of one second the newest, which stands first
+        until.setdefault(committed, min(committed, max(found, default=committed)))
+    return file._replace(
+        came={
+            at: Came(c.written, until.get(c.committed, c.committed)) for at, c in file.came.items()
+        }
+    )
+
+
 def list_texts(edits: Iterable[Edit]) -> Iterator[KeptText]:
     """Yield the pieces of text that records keep of the lines which their patches added."""
     for edit in edits:
@@ -201,8 +221,11 @@ def list_removals(edits: Iterable[Edit], sought: Counter[str], is_deleted: bool)
     return removals
 
 
-def stands_in(rows: tuple[str, ...], edit: Edit) -> bool:
-    """Return whether what an edit changed stands in a version of its file as the edit found it."""
+def stands_in(rows: tuple[str, ...], edit: Edit, *, brought: bool) -> bool:
+    """Return whether what an edit changed stands in a version of its file as the edit found it. One
+    that put something there counts only where other work of its invocation was `brought`."""
+    if not brought and any(line.mark == ADDED for hunk in edit.hunks for line in hunk):
+        return False
     if edit.fields.get("before_hash") in list_digests(rows):
         return True
     digests = digest_lines(rows)

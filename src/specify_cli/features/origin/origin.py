@@ -22,6 +22,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.approvals.approvals import Approval, judge_approvals
 from specify_cli.features.origin.attributing import (
     attribute_lines,
+    date_found,
     drop_given,
     drop_later,
     find_copies,
@@ -267,6 +268,9 @@ def _trace_file(
         return attribute_lines(version, Names({*paths}, told.gone), told.ready, texts)
 
     writers = attribute(file, own)
+    if any(edit.order[0] > file.came[at].written for at in file.commits for edit in writers[at]):
+        file = date_found(file, read(), patches)
+        writers = attribute(file, own)
     # What stood around a line can have changed since it came.
     asked: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for at in list_unknown(file, writers, told.ready):
@@ -370,8 +374,9 @@ def _trace_removal(
     which commits it did; nothing where something of it is not told.
 
     Who tells it after the commit in which they went did not do it, nor who tells it before the
-    range and of lines that do not stand so at its base. Others may have taken away the same lines
-    before: `name_removers` chooses between the groups `known`.
+    range and of lines that do not stand so at its base, or of work of which nothing came. Others
+    may have taken away the same lines before: `name_removers` chooses between the groups `known`,
+    of which the last are all whose lines came.
     """
     if not file.gone or not file.path.startswith(prefix):
         return (), ()
@@ -388,7 +393,10 @@ def _trace_removal(
         name = f"{changes.base}:{file.old_path or file.path}"
         base = split_text(read_blobs(top, [name])[name] or b"")
         removals = [
-            one for one in removals if one[0].order[0] > told.since or stands_in(base, one[0])
+            (edit, lines)
+            for edit, lines in removals
+            if edit.order[0] > told.since
+            or stands_in(base, edit, brought=edit.invocation_id in known[-1])
         ]
     names = name_removers(removals, sought, known)
     return (names, tuple(read_log(top, changes, file.path, "%H"))) if names else ((), ())
