@@ -133,6 +133,24 @@ def test_a_rule_that_erases_counts_when_a_person_accepted_it_and_one_that_keeps_
 
 
 @pytest.mark.usefixtures("later")
+def test_a_rule_that_keeps_longer_than_it_did_counts_at_once_beside_the_one_that_was_accepted(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """A rule with other days was refused as a second one of its name, so no rule erased anything."""
+    root = tmp_path / "p"
+    plant(root)
+    duty = {"name": "duty", "keep": "all", "outcome": "done"}
+    for before, after in ((10, 180), (180, 10)):
+        state(root, {**duty, "at_least": before}, cli=cli)
+        state(root, {**duty, "at_least": after})
+        rules = cli("retention", "status", "--json", cwd=root).json()["rules"]
+        found = cli("doctor", cwd=root).out
+
+        assert [rule["at_least"] for rule in rules] == [10, 180]
+        assert "CONFIG_INVALID" not in found
+
+
+@pytest.mark.usefixtures("later")
 def test_status_says_how_many_bytes_a_run_frees(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     plant(root)

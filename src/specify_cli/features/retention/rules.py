@@ -72,17 +72,21 @@ class Facts(NamedTuple):
 
 
 def read_rules(stated: Iterable[str]) -> tuple[Rule, ...]:
-    """Return the rules in force, each given as JSON, by name. Raises CallerError CONFIG_INVALID."""
-    rules = sorted(map(_read_rule, map(json.loads, stated)), key=lambda rule: rule.name)
-    for rule, following in pairwise(rules):
-        if rule.name == following.name:
-            raise _wrong(f"retention rule {rule.name}", "a name that no other rule has")
-    return tuple(rules)
+    """Return the rules in force, each given as JSON, by name. Raises CallerError CONFIG_INVALID.
+
+    Two have one name where the config gives a rule that keeps content other days: until a person
+    accepts it, what was accepted holds beside it.
+    """
+    rules = map(_read_rule, map(json.loads, sorted(stated)))
+    return tuple(sorted(rules, key=lambda rule: rule.name))
 
 
 def judge_rules(stated: Iterable[dict[str, Any]] | None) -> None:
     """Raise CallerError CONFIG_INVALID where a rule that the config states cannot be used."""
-    read_rules(json.dumps(item, default=str) for item in stated or ())
+    rules = read_rules(json.dumps(item, default=str) for item in stated or ())
+    for rule, following in pairwise(rules):
+        if rule.name == following.name:
+            raise _wrong(f"retention rule {rule.name}", "a name that no other rule has")
 
 
 def judge_sweep(stated: object) -> None:
