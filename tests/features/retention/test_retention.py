@@ -19,8 +19,9 @@ from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
 from specify_cli.features.retention.due import survey
 from specify_cli.features.retention.rules import Facts, Rule, find_contradictions, find_due
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record import layout
-from specify_cli.record.ids import millis_of
+from specify_cli.record.ids import millis_of, rfc3339
 from support import Cli, add_worktree
 from trails import codes, load, make_repository, sign, verify
 
@@ -104,6 +105,22 @@ def test_a_clock_that_is_wrong_by_a_year_makes_nothing_due(tmp_path: Path, years
     assert caught.value.code == "CLOCK_DOUBTED"
     # A person can say that it is right: also where one record came from a clock that was ahead.
     assert survey(load(root), BEGUN * 1000 + years * 365 * DAY, idle=True).rows == ()
+
+
+def test_a_clock_that_is_wrong_by_a_year_is_not_vouched_for_by_a_record_that_it_made(cli: Cli, tmp_path: Path) -> None:
+    """Once a hook had made a record at the wrong time, a sweep erased what had a year left."""
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    state(root, {"name": "r", "keep": "prompt", "at_most": 100}, cli=cli)
+    wrong = BEGUN * 1000 + 365 * DAY
+    ProfileInvocationExecutor(root, clock=lambda: wrong * 1_000_000).invoke("fix the plan")
+
+    with pytest.raises(CallerError, match="this clock says") as caught:
+        survey(load(root), wrong + DAY)
+    assert caught.value.code == "CLOCK_DOUBTED"
+    assert rfc3339(millis_of(one))[:10] in caught.value.message
+    # A project that went on after a long time answers for itself a week later.
+    assert len(survey(load(root), wrong + 8 * DAY).rows) == 2
 
 
 @pytest.mark.usefixtures("later")

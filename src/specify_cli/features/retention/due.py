@@ -45,8 +45,9 @@ from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import Fields, erase_members, open_line, read_fields
 from specify_cli.storage.cold import ENDING
 
-# How far before or past the newest record a clock is believed, in milliseconds.
-_SKEW, _IDLE = 600_000, 90 * 24 * 3600 * 1000
+# How far before or past the newest record a clock is believed, and so long ago a record has to have
+# begun to vouch for it, in milliseconds.
+_SKEW, _IDLE, _RECENT = 600_000, 90 * 24 * 3600 * 1000, 7 * 24 * 3600 * 1000
 
 
 class Row(NamedTuple):
@@ -134,13 +135,17 @@ def refuse_doubtful_clock(copies: Mapping[str, list[Copy]], now: int, *, idle: b
 
     Nothing but the records themselves says whether the clock is right, so one that is far past the
     newest of them, or before it, is doubted, unless a person says with `idle` that it is right: the
-    project was idle, or another clock was ahead.
+    project was idle, or another clock was ahead. What began in the last days has its time from this
+    clock, and cannot vouch for it while there is an older record.
     """
     newest = max(map(millis_of, copies), default=now)
+    if newest <= now + _SKEW:
+        newest = max((one for one in map(millis_of, copies) if one < now - _RECENT), default=now)
     if not newest - _SKEW <= now <= newest + _IDLE and not idle:
         raise CallerError(
             "CLOCK_DOUBTED",
-            f"this clock says {rfc3339(now)}, and the newest record is of {rfc3339(newest)}",
+            f"this clock says {rfc3339(now)}, and the newest record to compare it with is of "
+            f"{rfc3339(newest)}",
             "set the clock; where it is right, status and plan take --idle, as does: spec-kitty "
             "retention run --idle",
         )
