@@ -864,6 +864,17 @@ def test_a_change_whose_path_was_erased_is_a_file_without_a_name(cli: Cli, chart
     assert not any("null" in page for page in told)
 
 
+def test_a_read_whose_arguments_were_erased_is_of_a_file_without_a_name(cli: Cli, chartered: Path) -> None:
+    """The tool's name stood in place of the file's: read Read ×2."""
+    with open_invocation(chartered, "fix the plan") as run:
+        for name in ("plan", "other"):
+            with run.tool("Read", {"file_path": f"src/{name}.py"}):
+                pass
+    assert cli("forget", "--invocation-id", "last", "--member", "args", "--reason", "asked", "--yes").code == 0
+
+    assert "  read a file whose name is not kept ×2" in cli("invocations", "show", "last").out
+
+
 def test_forget_counts_the_values_that_verify_counts(cli: Cli, tmp_path: Path) -> None:
     """An object that nothing names afterwards was counted beside the member that named it."""
     root = tmp_path / "p"

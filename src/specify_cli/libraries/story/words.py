@@ -59,7 +59,7 @@ _PRINTED_KEYS = (
     "llmContent",
     "text_result_for_llm",
 )
-# What stands in place of the path of a patch whose path was erased.
+# What stands in place of a path that was erased or not kept.
 NAMELESS = "a file whose name is not kept"
 # Text that Gemini CLI, Qwen Code and Copilot add themselves: lines after an output, and a head
 # before it.
@@ -166,7 +166,8 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
     else:
         back = "given back, not made" if "source" in entry.end_fields else ""
         result = name_failure(output, outcome, root) or back
-    return make_act(entry, deed, shorten_paths(what, root) or entry.name, outcome, result)
+    named = shorten_paths(what, root) or (NAMELESS if deed in ("read", "edit") else entry.name)
+    return make_act(entry, deed, named, outcome, result)
 
 
 def make_act(entry: Entry, deed: str, what: str, outcome: str, result: str) -> Act:
