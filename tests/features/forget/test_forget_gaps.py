@@ -502,6 +502,37 @@ def test_what_a_stopped_writer_left_beside_records_and_objects_goes(site: Path) 
     assert len(list(site.rglob(".tmp-*"))) == 4
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"file_path": "/w/src/my plan.py"},
+        {"command": "cat 'src/my plan.py'; ls"},
+        {"command": 'python -c "open(\\"src/my plan.py\\")"'},
+        {"content": "z" * 50_000, "file_path": "src/my plan.py"},
+        {"content": "z" * 50_000, "name": "told by the change alone"},
+    ],
+    ids=["blank", "shell", "nested", "object", "change"],
+)
+def test_a_call_goes_with_its_file_wherever_the_name_of_that_stands(tmp_path: Path, args: dict[str, str]) -> None:
+    """Only a name without a blank, between blanks or quotes and within the line, was seen: what was read, and the text
+    that a call wrote, stayed."""
+    (tmp_path / "home").mkdir()
+    root = make_repository(tmp_path / "p")
+    (root / ".kittify/config.yaml").write_text("audit: {capture_tool_io: full}\n")
+    accept(root)
+    one = begin(root)
+    record(root, one, "tool_call", call_id="c", tool="Any", args=args)
+    if "name" in args:
+        record(root, one, "patch_apply", call_id="c", path="src/my plan.py", kind="create", after="z\n")
+    record(root, one, "tool_result", call_id="c", status="ok", output="inside of it")
+    record(root, one, "tool_call", call_id="d", tool="Any", args={"file_path": "src/another plan.py"})
+
+    assert run("forget", "--path", "src/my plan.py", "--reason", "asked", "--yes", cwd=root).code == 0
+    left = b"".join(path.read_bytes() for path in root.rglob(".kittify/events/**/*") if path.is_file())
+    assert b"inside of it" not in left and b"z" * 100 not in left and b"my plan" not in left
+    assert b"another plan" in left
+
+
 def test_a_call_about_a_file_takes_nothing_of_another_record_that_gave_its_call_the_same_id(site: Path) -> None:
     about, other = begin(site), begin(site)
     for one, path in ((about, f"{NAME}.txt"), (other, "other.txt")):

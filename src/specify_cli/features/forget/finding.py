@@ -9,7 +9,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from doctrine import os
 from doctrine.light_imports import hash_bytes
 from specify_cli.errors import CallerError
 from specify_cli.features.forget.orders import read_away, read_orders
-from specify_cli.features.forget.targets import Query, choose_members, holds_any
+from specify_cli.features.forget.targets import Query, find_members, holds_any, is_about_file
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.libraries.words.content_members import list_said
 from specify_cli.project.config import Project
@@ -29,6 +29,7 @@ from specify_cli.record.record import lines_in_force, split_lines
 from specify_cli.record.seal import Fields, erased_members, open_line
 from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.record.verifying.named_objects import named_objects
+from specify_cli.redaction.captured import read_captured_text
 from specify_cli.storage.checking import read_annex_files, verify_file
 from specify_cli.storage.cold import Archive, open_each
 from specify_cli.storage.objects import FileObjectStore
@@ -155,12 +156,30 @@ def make_plan(project: Project, query: Query) -> Plan:
             "spec-kitty invocations list",
         )
     names = sorted(copies) if query.invocation_id is None else [query.invocation_id]
-    chosen = {name: choose_members(query, objects) for name in names}
+    chosen: dict[str, Choose] = {}
+    for name in names:
+        calls = _find_calls(copies[name], query.path) if query.path is not None else frozenset()
+        chosen[name] = partial(find_members, query=query, objects=objects, calls=calls)
     records = plan_records(copies, chosen, objects, query.needles)
     plan = complete_plan(project, copies, records, objects, query.needles)
     holds = find_holds(project, query.of_subject)
     files = plan.files if query.key is None else (*plan.files, query.key)
     return plan._replace(files=files, held=tuple(sorted({*plan.held, *holds})))
+
+
+def _find_calls(files: Sequence[Copy], pattern: str) -> frozenset[str]:
+    """Return the calls of a record about files of a pattern, also where a later line or the object
+    of their arguments alone names the file."""
+    calls = set()
+    for copy in files:
+        objects = FileObjectStore(copy.root)
+        for _, raw in split_lines(read_copy(copy)):
+            fields = open_line(raw).fields or {}
+            args, _ = read_captured_text(fields, "args", objects.get)
+            fields = fields if args is None else {**fields, "args": args}
+            if "call_id" in fields and is_about_file(fields, pattern):
+                calls.add(str(fields["call_id"]))
+    return frozenset(calls)
 
 
 def complete_plan(

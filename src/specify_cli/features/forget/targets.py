@@ -1,15 +1,15 @@
 """Which members of a line a query means. [pure]
 
-choose = choose_members(Query(texts=("ada@example.org",)), frozenset())
-choose(fields)                                      # {"text", "text_hash"}
+find_members(fields, Query(texts=("ada@example.org",)), frozenset())    # {"text", "text_hash"}
 """
 
 from __future__ import annotations
 
 import fnmatch
 import json
+import re
 import unicodedata
-from collections.abc import Callable, Set
+from collections.abc import Set
 from functools import lru_cache
 from itertools import islice, product
 from typing import NamedTuple
@@ -80,8 +80,14 @@ def holds_any(data: bytes, needles: tuple[bytes, ...]) -> bool:
     return any(needle in data for needle in needles)
 
 
-def find_members(fields: Fields, query: Query, objects: Set[str]) -> set[str]:
-    """Return the members of a line that the query means; `objects` are those that hold a text."""
+def find_members(
+    fields: Fields, query: Query, objects: Set[str], calls: Set[str] = frozenset()
+) -> set[str]:
+    """Return the members of a line that the query means; `objects` are those that hold a text.
+
+    `calls` are those of its record about the files of the query: such a call goes with its result,
+    which may hold what is in the file, though it does not name it.
+    """
     members = set()
     # Of most lines none holds a text, and each has some ten members.
     is_held = bool(query.texts) and holds_any(canonical(fields), query.needles)
@@ -90,8 +96,11 @@ def find_members(fields: Fields, query: Query, objects: Set[str]) -> set[str]:
             isinstance(value, dict) and (value.get("object") in objects or _is_cut(value, query))
         ):
             members.add(name)
-    is_about = query.path is not None and _is_about(fields, query.path)
-    if is_about or fields.get("invocation_id") in query.of_subject:
+    if (
+        (query.path is not None and is_about_file(fields, query.path))
+        or str(fields.get("call_id")) in calls
+        or fields.get("invocation_id") in query.of_subject
+    ):
         members |= list_said(fields)
     if query.invocation_id is not None and query.invocation_id == fields.get("invocation_id"):
         members |= set(query.members) & fields.keys() if query.members else list_said(fields)
@@ -100,25 +109,6 @@ def find_members(fields: Fields, query: Query, objects: Set[str]) -> set[str]:
         if is_context and {"request_text", "request_object"}.intersection(query.members):
             members.add("query")
     return add_derived(fields, members)
-
-
-def choose_members(query: Query, objects: Set[str]) -> Callable[[Fields], set[str]]:
-    """Return what chooses the members of the lines of one record, in their order.
-
-    With a path a call about the file goes with its result, which may hold what is in it, though
-    it does not name the file.
-    """
-    calls = set()
-
-    def choose(fields: Fields) -> set[str]:
-        members, call_id = find_members(fields, query, objects), fields.get("call_id")
-        if query.path is None or not isinstance(call_id, str):
-            return members
-        if _is_about(fields, query.path):
-            calls.add(call_id)
-        return add_derived(fields, members | list_said(fields)) if call_id in calls else members
-
-    return choose
 
 
 def _is_cut(capture: Fields, query: Query) -> bool:
@@ -145,18 +135,23 @@ def list_erasable(fields: Fields) -> set[str]:
     return {*(fields.keys() - list_permanent(fields) - _SHAPE), *list_governance(fields)}
 
 
-def _is_about(fields: Fields, pattern: str) -> bool:
+def is_about_file(fields: Fields, pattern: str) -> bool:
+    """Return whether a line names a file of a pattern: one that it changed, or an argument."""
     paths = [fields.get("path"), fields.get("ref")]
     if any(isinstance(path, str) and fnmatch.fnmatchcase(path, pattern) for path in paths):
         return True
-    args = fields.get("args")
-    words = json.dumps(args, ensure_ascii=False).replace("\\", " ").replace('"', " ").split()
+    args = json.dumps(fields.get("args"), ensure_ascii=False).replace(r"\\n", " ")
+    words = [
+        word for part in _QUOTES.split(args) for word in (part, *part.split(), *_BREAKS.split(part))
+    ]
     return fields.get("event") == "tool_call" and any(
         fnmatch.fnmatchcase(word, pattern) or fnmatch.fnmatchcase(word, f"*/{pattern}")
         for word in words
     )
 
 
+# A name with blanks stands between quotes; others end where a shell or a program ends a word.
+_QUOTES, _BREAKS = re.compile(r"""[ \\]*["'`][ \\]*"""), re.compile(r"[\s\\;|&<>()=,:]+")
 _GOVERNANCE = frozenset(("governance_context_hash", "snapshot", "bundle", "corpus", "rule_source"))
 # What a record that is erased whole still says: that it was, and how it ended.
 _SHAPE = frozenset(("action", "verb", "run_kind", "tombstone", "outcome", "closed_by"))
