@@ -14,7 +14,7 @@ import re
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import FAILED, count_failed, judge_check
-from specify_cli.record.reading.deeds import name_deed, name_patched
+from specify_cli.record.reading.deeds import NAMELESS, name_deed, name_patched
 from specify_cli.record.reading.timeline import Entry
 from specify_cli.record.seal import Fields, erased_members
 
@@ -59,8 +59,6 @@ _PRINTED_KEYS = (
     "llmContent",
     "text_result_for_llm",
 )
-# What stands in place of a path that was erased or not kept.
-NAMELESS = "a file whose name is not kept"
 # Text that Gemini CLI, Qwen Code and Copilot add themselves: lines after an output, and a head
 # before it.
 _WRAPPED = re.compile(

@@ -25,6 +25,8 @@ _DEEDS = {
     "plan": "todowrite updateplan todo updatetodo writetodos todoread exitplanmode enterplanmode",
     "fetch": "webfetch websearch fetch googlewebsearch browse webrun",
 }
+# What stands in place of a path that was erased or not kept.
+NAMELESS = "a file whose name is not kept"
 _DEED_OF = {name: deed for deed, names in _DEEDS.items() for name in names.split()}
 # A file in the grammar of patches that models write.
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)

@@ -22,9 +22,9 @@ from specify_cli.record.reading.checks import (
     name_change,
     read_run,
 )
-from specify_cli.record.reading.deeds import name_patched
+from specify_cli.record.reading.deeds import NAMELESS, name_deed, name_patched
 from specify_cli.record.reading.timeline import Entry, make_timeline
-from specify_cli.record.seal import Fields
+from specify_cli.record.seal import Fields, erased_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,7 +62,8 @@ def note_done(lines: Sequence[Fields], commands: Sequence[str] = ()) -> tuple[Re
     `checks.read_commands` returns them.
 
     The remarks come in a fixed order: tests, commands that failed, artifacts, unseen changes. A
-    record with stand-ins has none, because a withheld line could refute a remark.
+    record with stand-ins has none, because a withheld line could refute a remark, nor has one with
+    an erased command.
     """
     outcome = next(
         (line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None
@@ -74,7 +75,7 @@ class CheckState(NamedTuple):
     """How the work of a record was tested after its last change, and the lines that show it.
 
     `state` is `passed`, `failed`, `not run` (none ran after the last change), `no change` (there is
-    nothing to test) or `not known` (command lines, or whole lines, are not kept). `record` is the
+    nothing to test) or `not known` (a command or a whole line is not kept). `record` is the
     other record of the session that shows the run, None where this one does.
     """
 
@@ -229,7 +230,7 @@ class RemarkSources:
             self._withheld = True
         if entry.fields.get("reason") == "unseen_change":
             self.gaps.append(entry)
-            self._add_change(entry, say(entry.fields.get("what")), at)
+            self._add_change(entry, _name_gap(entry), at)
 
     def note_done(self) -> tuple[Remark, ...]:
         """Return what `note_done` returns, of the entries taken."""
@@ -260,7 +261,7 @@ class RemarkSources:
 
     def list_unseen(self) -> tuple[str, ...]:
         """Return what `list_unseen_changes` returns, of the entries taken."""
-        return tuple(dict.fromkeys(say(gap.fields.get("what")) for gap in self.gaps))
+        return tuple(dict.fromkeys(map(_name_gap, self.gaps)))
 
     def find_standing_failure(self, since: int) -> _Check | None:
         """Return the last test run after a place that failed, and that none which passed later
@@ -289,6 +290,9 @@ class RemarkSources:
         self._changes[at] = _Change(entry.seq, name, self._runs.place(entry, at), not entry.bad)
 
     def _take_call(self, entry: Entry, at: int) -> None:
+        erased = {*erased_members(entry.fields), *erased_members(entry.end_fields)}
+        if erased & {"tool", "args", "status"} and name_deed(entry.name) in ("run", "use"):
+            self._withheld = True  # it could have been a test run that failed
         self.calls, self.has_commands = True, self.has_commands or bool(entry.about)
         run = _Check(entry, self._runs.judge(entry, at) or "", at)
         if run.shows:
@@ -310,6 +314,10 @@ class RemarkSources:
                 for gap in self.gaps
                 if not first <= say(gap.fields.get("claimed_at", "")) <= last
             ]
+
+
+def _name_gap(gap: Entry) -> str:
+    return say(gap.fields.get("what") or NAMELESS)
 
 
 def gather_sources(timeline: Iterable[Entry], commands: Sequence[str]) -> RemarkSources:
@@ -346,7 +354,7 @@ def _iter_remarks(sources: RemarkSources) -> Iterator[Remark]:
             text = f"artifact {_name([say(link.fields.get('ref'))])} was edited after it was linked"
             yield Remark("ARTIFACT_CHANGED", text, (link.seq, *_cite(since)))
     if sources.gaps:
-        names = _name(dict.fromkeys(say(entry.fields.get("what")) for entry in sources.gaps))
+        names = _name(dict.fromkeys(map(_name_gap, sources.gaps)))
         yield Remark(
             "UNSEEN_CHANGES", f"changed while no recorded tool ran: {names}", _cite(sources.gaps)
         )

@@ -191,6 +191,27 @@ def test_of_a_record_with_withheld_lines_nothing_is_said() -> None:
         assert judge_tests([*edited("a.py"), line, *TEST]).state == "not known"
 
 
+def test_a_command_that_was_erased_may_have_been_a_test_run_that_failed() -> None:
+    """Whoever erased the run that failed had the one before it count, and the gate passed."""
+    for at, member in enumerate(("args", "status")):
+        erased = [{key: value for key, value in line.items() if key != member} for line in RED]
+        erased[at]["erased"] = {"members": [member], "salt": "0" * 32}
+
+        assert judge_tests(closed(edited("a.py"), TEST, erased)).state == "not known"
+        assert note(edited("a.py"), erased) == []
+    read = [{**line, "tool": "Read"} for line in (ran("a.py", args={})[0], *ran("a.py")[1:])]
+    read[0] = {**read[0], "erased": {"members": ["args_hash"], "salt": "0" * 32}}
+    assert judge_tests(closed(edited("a.py"), TEST, read)).state == "passed"
+
+
+def test_an_unseen_change_whose_file_was_erased_is_of_a_file_without_a_name() -> None:
+    gap = [{"event": "capture_gap", "reason": "unseen_change", "erased": {"members": ["what"], "salt": "0" * 32}}]
+    (remark,) = note_done(closed(gap))
+
+    assert list_unseen_changes(closed(gap)) == ("a file whose name is not kept",)
+    assert remark.text == "changed while no recorded tool ran: a file whose name is not kept"
+
+
 def test_a_long_list_is_cut_and_says_by_how_much() -> None:
     (remark,) = note_done(closed(*(ran(f"false {number}", "error") for number in range(8))))
 
