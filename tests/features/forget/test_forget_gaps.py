@@ -525,6 +525,7 @@ def test_a_call_goes_with_its_file_wherever_the_name_of_that_stands(tmp_path: Pa
     if "name" in args:
         record(root, one, "patch_apply", call_id="c", path="src/my plan.py", kind="create", after="z\n")
     record(root, one, "tool_result", call_id="c", status="ok", output="inside of it")
+    record(root, one, "capture_gap", reason="unseen_change", what="src/my plan.py", message="")
     record(root, one, "tool_call", call_id="d", tool="Any", args={"file_path": "src/another plan.py"})
 
     assert run("forget", "--path", "src/my plan.py", "--reason", "asked", "--yes", cwd=root).code == 0

@@ -184,12 +184,10 @@ def show_and_erase(
         require_person(shell.caller().actor, "an erasure", "spec-kitty forget … --yes")
         now = read_clock(time.time_ns)
         result |= {"done": True, "certificate": erasing.erase(project, plan, order, now)}
-    left = finding.find_left(project, needles) if needles else []
-    result["left"] = left
+    result["left"] = left = finding.find_left(project, needles) if needles else []
     said = [f"left in {path}" for path in left]
     if is_due:
-        erased = count(sum(one.values for one in plan.records), "value")
-        said.insert(0, f"erased: {erased} of {count(len(plan.records), 'record')}")
+        said.insert(0, f"erased: {plan.describe()}")
         said.append(f"certificate: {result['certificate']}")
     else:
         why = "no command reaches what holds it" if left else "nothing in reach holds it"

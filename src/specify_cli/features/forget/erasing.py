@@ -432,10 +432,13 @@ def _certify(journal: Journal) -> bytes:
         }
         for record in journal["records"]
     ]
-    names = ("id", "at", "ordered_by", "reason", "rule", "files")
-    members = {name: journal[name] for name in names}
-    members["objects"] = _list_named(journal)
-    return _encode({**members, "records": records, "not_reached": list(NOT_REACHED)})
+    members = {
+        **{name: journal[name] for name in ("id", "at", "ordered_by", "reason", "rule", "files")},
+        "objects": _list_named(journal),
+        "records": records,
+        "not_reached": NOT_REACHED,
+    }
+    return _encode(members)
 
 
 def _encode(value: object) -> bytes:

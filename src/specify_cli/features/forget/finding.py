@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from doctrine import os
 from doctrine.light_imports import hash_bytes
+from doctrine.text import count
 from specify_cli.errors import CallerError
 from specify_cli.features.forget.orders import read_away, read_orders
 from specify_cli.features.forget.targets import Query, find_members, holds_any, is_about_file
@@ -91,6 +92,11 @@ class Plan(NamedTuple):
     held: tuple[str, ...]
     drops: Mapping[str, Sequence[str]] = {}
 
+    def describe(self) -> str:
+        """Return how many values of how many records go."""
+        values = count(sum(one.values for one in self.records), "value")
+        return f"{values} of {count(len(self.records), 'record')}"
+
 
 def list_roots(project: Project) -> list[str]:
     """Return where records of this project lie: here, other worktrees, and their second names."""
@@ -156,10 +162,8 @@ def make_plan(project: Project, query: Query) -> Plan:
             "spec-kitty invocations list",
         )
     names = sorted(copies) if query.invocation_id is None else [query.invocation_id]
-    chosen: dict[str, Choose] = {}
-    for name in names:
-        calls = _find_calls(copies[name], query.path) if query.path is not None else frozenset()
-        chosen[name] = partial(find_members, query=query, objects=objects, calls=calls)
+    find = partial(find_members, query=query, objects=objects)
+    chosen = {name: partial(find, calls=_find_calls(copies[name], query.path)) for name in names}
     records = plan_records(copies, chosen, objects, query.needles)
     plan = complete_plan(project, copies, records, objects, query.needles)
     holds = find_holds(project, query.of_subject)
@@ -167,19 +171,18 @@ def make_plan(project: Project, query: Query) -> Plan:
     return plan._replace(files=files, held=tuple(sorted({*plan.held, *holds})))
 
 
-def _find_calls(files: Sequence[Copy], pattern: str) -> frozenset[str]:
+def _find_calls(files: Sequence[Copy], pattern: str | None) -> set[str]:
     """Return the calls of a record about files of a pattern, also where a later line or the object
     of their arguments alone names the file."""
     calls = set()
-    for copy in files:
-        objects = FileObjectStore(copy.root)
+    for copy in files if pattern else ():
+        get = FileObjectStore(copy.root).get
         for _, raw in split_lines(read_copy(copy)):
             fields = open_line(raw).fields or {}
-            args, _ = read_captured_text(fields, "args", objects.get)
-            fields = fields if args is None else {**fields, "args": args}
-            if "call_id" in fields and is_about_file(fields, pattern):
+            args = read_captured_text(fields, "args", get)[0] or fields.get("args")
+            if "call_id" in fields and is_about_file({**fields, "args": args}, str(pattern)):
                 calls.add(str(fields["call_id"]))
-    return frozenset(calls)
+    return calls
 
 
 def complete_plan(

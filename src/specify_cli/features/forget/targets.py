@@ -137,7 +137,7 @@ def list_erasable(fields: Fields) -> set[str]:
 
 def is_about_file(fields: Fields, pattern: str) -> bool:
     """Return whether a line names a file of a pattern: one that it changed, or an argument."""
-    paths = [fields.get("path"), fields.get("ref")]
+    paths = [fields.get(name) for name in ("path", "ref", "what")]
     if any(isinstance(path, str) and fnmatch.fnmatchcase(path, pattern) for path in paths):
         return True
     args = json.dumps(fields.get("args"), ensure_ascii=False).replace(r"\\n", " ")
@@ -145,8 +145,7 @@ def is_about_file(fields: Fields, pattern: str) -> bool:
         word for part in _QUOTES.split(args) for word in (part, *part.split(), *_BREAKS.split(part))
     ]
     return fields.get("event") == "tool_call" and any(
-        fnmatch.fnmatchcase(word, pattern) or fnmatch.fnmatchcase(word, f"*/{pattern}")
-        for word in words
+        fnmatch.fnmatchcase(f"/{word}", f"*/{pattern}") for word in words
     )
 
 

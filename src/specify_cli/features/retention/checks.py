@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 
 from doctrine.load import ParseCache
-from doctrine.text import count
 from specify_cli.cli.commands.project.config import judge_settings
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.durable import read_clock
@@ -51,9 +50,7 @@ def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:
         return
     if overview.plan.records and not overview.contradictions:
         path = erasing.erase(project, overview.plan, name_order(overview), now)
-        values = count(sum(one.values for one in overview.plan.records), "value")
-        records = count(len(overview.plan.records), "record")
-        write_note(f"retention erased {values} of {records}; certificate: {path}")
+        write_note(f"retention erased {overview.plan.describe()}; certificate: {path}")
 
 
 def name_order(overview: Survey) -> Order:

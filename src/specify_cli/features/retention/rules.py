@@ -24,9 +24,8 @@ from specify_cli.libraries.words.content_members import list_said
 from specify_cli.record.findings import LEVELS
 from specify_cli.record.record import OUTCOMES
 
-SIDES = ("prompt", "response", "tool_args", "tool_output")
 # Kinds of content, and those that stand for several of them.
-PARTS = (*SIDES, "files", "governance")
+PARTS = ("prompt", "response", "tool_args", "tool_output", "files", "governance")
 _WIDER = {"all": PARTS, "record": (*PARTS, "record")}
 KINDS = (*PARTS, *_WIDER)
 _KEYS = {"name", "keep", "at_most", "at_least", "outcome", "profile", "proof"}
@@ -104,21 +103,14 @@ def _read_rule(item: dict[str, Any]) -> Rule:
     keep = [keep] if isinstance(keep, str) else keep
     if not isinstance(keep, list) or not keep or not set(map(str, keep)) <= set(KINDS):
         raise _wrong(f"{where}, keep", f"some of {', '.join(KINDS)}")
-    most, least = (_read_days(item, key, where) for key in ("at_most", "at_least"))
-    if (most is None) == (least is None):
+    if [_read_days(item, key, where) for key in ("at_most", "at_least")].count(None) != 1:
         raise _wrong(where, "either at_most or at_least, in days")
-    name, outcome, profile, proof = (
-        item.get(key) for key in ("name", "outcome", "profile", "proof")
-    )
-    if not isinstance(name, str) or not all(
-        isinstance(one, str | None) for one in (outcome, profile)
-    ):
-        raise _wrong(where, "a name, and outcome and profile as text")
-    if outcome is not None and outcome not in OUTCOMES:
-        raise _wrong(f"{where}, outcome", " or ".join(OUTCOMES))
-    if proof is not None and proof not in LEVELS:
-        raise _wrong(f"{where}, proof", " or ".join(LEVELS))
-    return Rule(name, tuple(map(str, keep)), most, least, outcome, profile, proof)
+    if not isinstance(item.get("name"), str) or not isinstance(item.get("profile"), str | None):
+        raise _wrong(where, "a name, and a profile as text")
+    for key, known in (("outcome", OUTCOMES), ("proof", LEVELS)):
+        if item.get(key) not in (None, *known):
+            raise _wrong(f"{where}, {key}", " or ".join(known))
+    return Rule(**{**item, "keep": tuple(map(str, keep))})
 
 
 def _read_days(item: dict[str, Any], key: str, where: str) -> int | None:
