@@ -547,6 +547,18 @@ def test_a_call_about_a_file_takes_nothing_of_another_record_that_gave_its_call_
     assert b"what is in" not in file_of(site, about).read_bytes()
 
 
+def test_a_text_of_several_lines_goes_from_a_diff_too(site: Path) -> None:
+    """There each line stands behind a sign, and the command said that all of it was erased."""
+    (site / "text.txt").write_text("first line of it\nsecond line of it\n", encoding="utf-8")
+    one = begin(site)
+    for mark in "+- ":
+        diff = f"@@ -1,2 +1,2 @@\n{mark}first line of it\n{mark}second line of it\n"
+        record(site, one, "patch_apply", path="a.py", kind="modify", diff=diff)
+
+    assert run("forget", "--text-file", "text.txt", "--reason", "asked", "--yes", cwd=site).code == 0
+    assert b"line of it" not in file_of(site, one).read_bytes()
+
+
 def test_a_text_file_that_is_longer_than_what_is_read_of_it_is_refused(site: Path) -> None:
     """A part of it would be another text, and what is left of it would be called erased."""
     path = site / "text.txt"

@@ -432,13 +432,14 @@ def _certify(journal: Journal) -> bytes:
         }
         for record in journal["records"]
     ]
-    members = {
-        **{name: journal[name] for name in ("id", "at", "ordered_by", "reason", "rule", "files")},
-        "objects": _list_named(journal),
-        "records": records,
-        "not_reached": NOT_REACHED,
-    }
-    return _encode(members)
+    return _encode(
+        {
+            **{key: journal[key] for key in ("id", "at", "ordered_by", "reason", "rule", "files")},
+            "objects": _list_named(journal),
+            "records": records,
+            "not_reached": NOT_REACHED,
+        }
+    )
 
 
 def _encode(value: object) -> bytes:

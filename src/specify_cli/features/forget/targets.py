@@ -50,7 +50,8 @@ class Folded(tuple[bytes, ...]):
 @lru_cache(maxsize=8)
 def _spell_forms(texts: tuple[str, ...], folded: bool) -> tuple[bytes, ...]:
     forms: dict[bytes, None] = {}
-    for text in texts:
+    # In a diff each line stands behind a sign.
+    for text in (text.replace("\n", f"\n{mark}") for text in texts for mark in ("", *"+- ")):
         for level in range(3):
             for plain in (False, True):
                 form = text

@@ -54,7 +54,7 @@ def show_status(values: Values) -> int:
     overview = _survey(project, values)
     objects = {name for name, _ in list_objects(project)}
     objects.update(*(archive.list_keys("object") for archive in list_archives(project)))
-    oldest, newest = _find_span(overview)
+    dates = sorted(map(millis_of, overview.copies))
     copies, rules = chain.from_iterable(overview.copies.values()), []
     for rule in overview.rules:
         alone = plan_rule(project, overview, rule.name)
@@ -74,8 +74,8 @@ def show_status(values: Values) -> int:
         "objects": len(objects),
         "object_bytes": measure_objects(project, objects),
         "beside_bytes": sum(map(os.path.getsize, list_notes(project))),
-        "oldest": oldest,
-        "newest": newest,
+        "oldest": rfc3339(dates[0]) if dates else None,
+        "newest": rfc3339(dates[-1]) if dates else None,
         "contradictions": list(overview.contradictions),
         "due": len(overview.plan.records),
         "bytes": measure(project, overview.plan),
@@ -85,7 +85,7 @@ def show_status(values: Values) -> int:
         f"{count(len(overview.copies), 'record')}, {value['record_bytes']:,} bytes, "
         f"{value['open']} open, {value['held']} held; {count(len(objects), 'object')}, "
         f"{value['object_bytes']:,} bytes",
-        *([f"from {oldest} to {newest}"] if oldest else []),
+        *([f"from {value['oldest']} to {value['newest']}"] if dates else []),
         *(_say_rule(rule) for rule in rules),
         *(f"contradiction: {what}" for what in overview.contradictions),
     ]
@@ -98,12 +98,6 @@ def show_status(values: Values) -> int:
         lines.append("no rule: retention in .kittify/config.yaml, then spec-kitty config accept")
     write_answer(values, value, lines)
     return 0
-
-
-def _find_span(overview: Survey) -> tuple[str | None, str | None]:
-    """Return when the oldest and the newest record began; None where there is no record."""
-    dates = sorted(map(millis_of, overview.copies))
-    return (rfc3339(dates[0]), rfc3339(dates[-1])) if dates else (None, None)
 
 
 def _survey(
@@ -220,6 +214,7 @@ def report(values: Values) -> int:
 def _gather(project: Project) -> ProjectFacts:
     overview = survey(project, read_clock(time.time_ns), idle=True)
     judged = verify_trail(project)
+    dates = sorted(map(millis_of, overview.copies))
     holds = [
         f"{one} is held by {hold.get('ordered_by')}: {hold.get('reason')}"
         for one, hold in find_holds(project, overview.copies).items()
@@ -234,7 +229,8 @@ def _gather(project: Project) -> ProjectFacts:
         project.config.capture,
         len(overview.copies),
         len(overview.copies) - len(overview.facts),
-        *_find_span(overview),
+        rfc3339(dates[0]) if dates else None,
+        rfc3339(dates[-1]) if dates else None,
         judged.verdict,
         judged.level,
         judged.not_proven,

@@ -138,9 +138,8 @@ def refuse_doubtful_clock(copies: Mapping[str, list[Copy]], now: int, *, idle: b
     project was idle, or another clock was ahead. What began in the last days has its time from this
     clock, and cannot vouch for it while there is an older record.
     """
-    newest = max(map(millis_of, copies), default=now)
-    if newest <= now + _SKEW:
-        newest = max((one for one in map(millis_of, copies) if one < now - _RECENT), default=now)
+    times = map(millis_of, copies)
+    newest = max((one for one in times if not now - _RECENT <= one <= now + _SKEW), default=now)
     if not newest - _SKEW <= now <= newest + _IDLE and not idle:
         raise CallerError(
             "CLOCK_DOUBTED",
