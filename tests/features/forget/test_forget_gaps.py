@@ -1030,7 +1030,7 @@ def test_where_a_request_was_erased_it_is_said_instead_of_a_blank(site: Path) ->
     asked = (["invocations", "list"], ["invocations", "search", "create"], ["why", "a.py"])
     listed, searched, told = (run(*words, cwd=site).out for words in asked)
     assert erased.code == 0
-    assert listed.splitlines()[1].endswith("  its request is not kept")
-    assert "its request is not kept" in searched
-    assert "its request is not kept" in told
+    assert listed.splitlines()[1].endswith("  its request was erased or left out")
+    assert "its request was erased or left out" in searched
+    assert "its request was erased or left out" in told
     assert "request:  not kept\n" in run("why", "a.py:1", cwd=site).out

@@ -54,7 +54,7 @@ def one_line(value: object, width: int = 0) -> str:
 def say_request(request: str | None, width: int) -> str:
     """Return a request on one line, cut to so many characters, or that a record does not have it:
     it was erased, or left out."""
-    return one_line(request or "its request is not kept", width)
+    return one_line(request or "its request was erased or left out", width)
 
 
 def escape_markdown(text: str) -> str:

@@ -164,8 +164,8 @@ def _name_quiet(entry: Entry) -> str:
     """Return a phrase for a line that is no part of a story, or stands in its head."""
     line, kind = entry.fields, entry.kind
     if kind == "started":
-        request = tell_asked(line)
-        return f"{request.by} asked: {cut(request.request or 'its request is not kept', 200)}"
+        ask = tell_asked(line)
+        return f"{ask.by} asked: {cut(ask.request or 'its request was erased or left out', 200)}"
     if kind == "completed":
         return f"ended as {say(line.get('outcome'))}"
     if kind == "retrieval_response":
