@@ -187,7 +187,7 @@ def show_and_erase(
     result["left"] = left = finding.find_left(project, needles) if needles else []
     said = [f"left in {path}" for path in left]
     if is_due:
-        said.insert(0, f"erased: {plan.describe()}")
+        said.insert(0, f"erased: {erasing.count_values(plan)}")
         said.append(f"certificate: {result['certificate']}")
     else:
         why = "no command reaches what holds it" if left else "nothing in reach holds it"

@@ -20,6 +20,7 @@ from typing import Any
 from doctrine import os
 from doctrine.git import find_worktree
 from doctrine.light_imports import hash_bytes, hash_text
+from doctrine.text import count
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_locked
@@ -32,9 +33,9 @@ from specify_cli.features.forget.finding import (
     find_holds,
     find_orders,
     list_roots,
-    pair_passed,
 )
 from specify_cli.features.forget.orders import Order, compose_order
+from specify_cli.features.forget.targets import pair_passed
 from specify_cli.libraries.archive.sealing import FOLDER as SEALED
 from specify_cli.libraries.archive.sealing import Keys
 from specify_cli.project.checks import list_names
@@ -73,6 +74,14 @@ def erase(project: Project, plan: Plan, order: Order, now: int) -> str:
         if not holds:
             return finish(project, write_journal(project, plan, order, now))
     raise refuse_held(project, holds, order, now)
+
+
+def count_values(plan: Plan) -> str:
+    """Return how many values of how many records go."""
+    return (
+        f"{count(sum(one.values for one in plan.records), 'value')} of "
+        f"{count(len(plan.records), 'record')}"
+    )
 
 
 def lay_out_months(project: Project, ids: Sequence[str], objects: Iterable[str]) -> None:

@@ -15,10 +15,15 @@ from typing import NamedTuple
 
 from doctrine import os
 from doctrine.light_imports import hash_bytes
-from doctrine.text import count
 from specify_cli.errors import CallerError
 from specify_cli.features.forget.orders import read_away, read_orders
-from specify_cli.features.forget.targets import Query, find_members, holds_any, is_about_file
+from specify_cli.features.forget.targets import (
+    Query,
+    find_members,
+    holds_any,
+    is_about_file,
+    pair_passed,
+)
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.libraries.words.content_members import list_said
 from specify_cli.project.config import Project
@@ -26,7 +31,7 @@ from specify_cli.project.protection import ACCEPTED
 from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import NamedObject
-from specify_cli.record.record import lines_in_force, split_lines
+from specify_cli.record.record import split_lines
 from specify_cli.record.seal import Fields, erased_members, open_line
 from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.record.verifying.named_objects import named_objects
@@ -92,11 +97,6 @@ class Plan(NamedTuple):
     held: tuple[str, ...]
     drops: Mapping[str, Sequence[str]] = {}
 
-    def describe(self) -> str:
-        """Return how many values of how many records go."""
-        values = count(sum(one.values for one in self.records), "value")
-        return f"{values} of {count(len(self.records), 'record')}"
-
 
 def list_roots(project: Project) -> list[str]:
     """Return where records of this project lie: here, other worktrees, and their second names."""
@@ -127,8 +127,7 @@ def list_copies(project: Project) -> dict[str, list[Copy]]:
     copies: dict[str, list[Copy]] = {}
     for root in list_roots(project):
         for place in places(root, list_folders(root)):
-            path = f"{root}/{place.path}"
-            if stat.S_ISREG(os.lstat(path).st_mode):
+            if _is_file(f"{root}/{place.path}"):
                 copies.setdefault(place.invocation_id, []).append(Copy(root, place))
         packed = chain.from_iterable(archive.list_records() for archive in open_each(root))
         for folder, name in packed:
@@ -162,8 +161,15 @@ def make_plan(project: Project, query: Query) -> Plan:
             "spec-kitty invocations list",
         )
     names = sorted(copies) if query.invocation_id is None else [query.invocation_id]
-    find = partial(find_members, query=query, objects=objects)
-    chosen = {name: partial(find, calls=_find_calls(copies[name], query.path)) for name in names}
+    chosen = {
+        name: partial(
+            find_members,
+            query=query,
+            objects=objects,
+            calls=_find_calls(copies[name], query.path or ""),
+        )
+        for name in names
+    }
     records = plan_records(copies, chosen, objects, query.needles)
     plan = complete_plan(project, copies, records, objects, query.needles)
     holds = find_holds(project, query.of_subject)
@@ -171,7 +177,7 @@ def make_plan(project: Project, query: Query) -> Plan:
     return plan._replace(files=files, held=tuple(sorted({*plan.held, *holds})))
 
 
-def _find_calls(files: Sequence[Copy], pattern: str | None) -> set[str]:
+def _find_calls(files: Sequence[Copy], pattern: str) -> set[str]:
     """Return the calls of a record about files of a pattern, also where a later line or the object
     of their arguments alone names the file."""
     calls = set()
@@ -180,7 +186,7 @@ def _find_calls(files: Sequence[Copy], pattern: str | None) -> set[str]:
         for _, raw in split_lines(read_copy(copy)):
             fields = open_line(raw).fields or {}
             args = read_captured_text(fields, "args", get)[0] or fields.get("args")
-            if "call_id" in fields and is_about_file({**fields, "args": args}, str(pattern)):
+            if "call_id" in fields and is_about_file({**fields, "args": args}, pattern):
                 calls.add(str(fields["call_id"]))
     return calls
 
@@ -332,17 +338,6 @@ def read_annexes(files: Sequence[Copy]) -> dict[Copy, bytes]:
             folder, _, name = path.rpartition("/")
             annexes[Copy(copy.root, copy.place._replace(folder=folder, name=name))] = data
     return annexes
-
-
-def pair_passed(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield every line in force without its LF, each behind the bytes that it passes over."""
-    in_force, passed = {offset for offset, _ in lines_in_force(data)}, b""
-    for offset, raw in split_lines(data):
-        if offset in in_force:
-            yield passed, raw
-            passed = b""
-        else:
-            passed += raw + b"\n"
 
 
 def _choose_members(choose: Choose, fields: Fields, *, touched: bool) -> set[str]:

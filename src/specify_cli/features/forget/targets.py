@@ -9,12 +9,13 @@ import fnmatch
 import json
 import re
 import unicodedata
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from functools import lru_cache
 from itertools import islice, product
 from typing import NamedTuple
 
 from specify_cli.libraries.words.content_members import add_derived, list_permanent, list_said
+from specify_cli.record.record import lines_in_force, split_lines
 from specify_cli.record.seal import Fields, canonical
 
 SHORTEST = 4
@@ -124,6 +125,17 @@ def _is_cut(capture: Fields, query: Query) -> bool:
         for form in forms
         for size in range(min(len(form) // 2, _PART), min(len(form), len(head) + 1))
     )
+
+
+def pair_passed(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield every line in force without its LF, each behind the bytes that it passes over."""
+    in_force, passed = {offset for offset, _ in lines_in_force(data)}, b""
+    for offset, raw in split_lines(data):
+        if offset in in_force:
+            yield passed, raw
+            passed = b""
+        else:
+            passed += raw + b"\n"
 
 
 def list_governance(fields: Fields) -> set[str]:

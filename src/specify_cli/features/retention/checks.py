@@ -50,7 +50,7 @@ def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:
         return
     if overview.plan.records and not overview.contradictions:
         path = erasing.erase(project, overview.plan, name_order(overview), now)
-        write_note(f"retention erased {overview.plan.describe()}; certificate: {path}")
+        write_note(f"retention erased {erasing.count_values(overview.plan)}; certificate: {path}")
 
 
 def name_order(overview: Survey) -> Order:
