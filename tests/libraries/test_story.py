@@ -725,3 +725,14 @@ def test_a_file_outside_the_project_is_named_alike_where_it_was_read_edited_and_
     (opening,) = story.done
     assert [act.what for part in opening.parts for act in part.acts] == ["~/notes.md", "~/notes.md", "a.py"]
     assert [file.path for file in story.changed] == ["~/notes.md", "a.py"]
+
+
+def test_calls_that_a_late_record_took_over_stand_at_the_time_they_were_made() -> None:
+    lines = [
+        one | {"claimed_at": f"2026-11-22T09:0{number}:00.000Z"}
+        for number, one in enumerate([*call(1, "Read", {"file_path": "a.py"}), *call(3, "Read", {"file_path": "b.py"})])
+    ]
+    (opening,) = tell_story(lines).done
+
+    (group,) = opening.parts
+    assert (group.title, group.at, group.duration_ms) == ("read 2 files", lines[0]["claimed_at"], 180_000)

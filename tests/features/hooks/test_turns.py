@@ -770,6 +770,8 @@ def test_a_late_do_takes_over_the_calls_of_its_turn(tell: Tell, cli: Cli, charte
     early = [line for line in lines if "claimed_at" in line]
     assert [line["call_id"] for line in early] == ["t1", "t1", "t2", "t2", "t3", "t3"]
     assert all(line["claimed_at"] <= line["at"] for line in early)
+    kinds = [line["event"] for line in lines]
+    assert kinds.count("prompt") == 1 and kinds.index("prompt") < kinds.index("tool_call"), "the calls followed it"
     doctor = [item["message"] for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOK_ORPHANS"]
     assert len(doctor) == 1 and doctor[0].startswith("2 hook events"), "of the turn before, which no record is of"
 

@@ -237,7 +237,7 @@ class Telling:
         if entry.kind in _OPENING or entry.fields.get("request_id") == "context":
             return
         claimed = entry.fields.get("claimed_at")
-        if isinstance(claimed, str) and entry.fields.get("witness") == "transcript":
+        if isinstance(claimed, str) and entry.fields.get("witness") != "tree":
             entry = entry._replace(at=claimed)
         if entry.kind == "prompt" and entry.agent is None:
             # A subagent of an earlier prompt has a new chapter in this one's.

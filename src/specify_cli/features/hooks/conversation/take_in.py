@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.conversation.turn import give_prompt, read_prompt_time
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.losses import LogLine, log_line, logged
-from specify_cli.invocation.bindings import calls_folder, list_marks, short_digest
+from specify_cli.features.hooks.payload.site import Site
+from specify_cli.invocation.bindings import calls_folder, list_marks
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
@@ -26,8 +27,8 @@ _TOGETHER_MILLIS = 5000
 def take_in_calls(
     start: str, home: str | None, session: Mapping[str, str], invocation_id: str
 ) -> None:
-    """Give a record that this session's `do` has just begun the calls reported together with it;
-    never raises."""
+    """Give a record that this session's `do` has just begun the calls reported together with it,
+    and before them the prompt that they followed; never raises."""
     harness, named, agent = session["harness"], session["session_id"], session.get("agent_id")
     try:
         project, cache = load_project(start, home)
@@ -38,6 +39,9 @@ def take_in_calls(
         writer = name_writer(harness, named)
         place = Index(project.root).resolve(invocation_id)
         with closing(Recorder(project, place, cache=cache, writer=writer)) as recorder:
+            if agent is None:
+                at = Site(project.root, project.git_dir, harness, home, start, session=named)
+                give_prompt(at, recorder)
             take_in(recorder, harness, named, agent, since)
     except (OSError, InvocationError):
         return  # they stay orphans, which doctor counts
@@ -91,15 +95,6 @@ def note_adopted(root: str, keys: Collection[str]) -> None:
     if keys:
         now = rfc3339(time.time_ns() // 1_000_000)
         log_line(root, layout.ORPHANS, {"at": now, "taken": list(keys)})
-
-
-def read_prompt_time(root: str, harness: str, session: str) -> int | None:
-    """Return when (ms) the newest prompt of a session was reported; None where none is known."""
-    try:
-        path = f"{root}/{layout.PROMPTS}/{short_digest(harness, session)}"
-        return os.lstat(path).st_mtime_ns // 1_000_000
-    except OSError:
-        return None
 
 
 def list_keys(line: LogLine, member: str = "keys") -> list[str]:

@@ -18,7 +18,6 @@ from doctrine.text import get_object, make_encodable
 from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.conversation.take_in import read_prompt_time
 from specify_cli.features.hooks.direct import (
     ends_part,
     open_recorder,
@@ -228,6 +227,15 @@ def read_prompt(at: Site) -> tuple[str, str] | None:
     except (OSError, InvocationError, ValueError):
         return None
     return key, text
+
+
+def read_prompt_time(root: str, harness: str, session: str) -> int | None:
+    """Return when (ms) the newest prompt of a session was reported; None where none is known."""
+    try:
+        path = f"{root}/{layout.PROMPTS}/{short_digest(harness, session)}"
+        return os.lstat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
 
 
 def give_prompt(at: Site, recorder: Recorder) -> None:
