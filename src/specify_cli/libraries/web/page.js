@@ -649,7 +649,7 @@ function showRules(lines, objects, told) {
   const parts = [make("h2", {}, "Told"), make("p", {}, shown(told.summary), ".")];
   if (hits.length) {
     const bearing = told.bearing ?? [];
-    if (bearing.length) parts.push(make("p", {}, told.shown.length ? "As the record says, what was asked brought: "
+    if (bearing.length) parts.push(make("p", {}, told.shown.length ? "Chosen for what was asked, as the record says: "
       : "Found for what was asked, as the record says, and shown to nobody: ", ...linkRules(bearing, lines), "."));
     const list = fold("The rules, in the order they bore on the request", {}, () => [make("ol", {}, ...hits.map((hit, number) => {
       const why = isObject(hit.explain) ? Object.entries(hit.explain).map(([key, value]) => `${key} ${text(value)}`).join(", ") : "";
@@ -1134,7 +1134,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
     const done = make("div", { id: "done" }, ...(story.done.length ? story.done.map((part) => showPart(part, context))
       : [make("p", { class: "quiet" }, `Nothing was recorded ${story.outcome === "open" ? "yet" : "between the start and the end"}.`)]));
     page.append(...showRules(all, objects, story.told), ...showLanes(story, context), make("h2", {}, "Done"), done,
-      ...facts("Left", story.left), ...facts("Judged", story.judged), ...showChanges(story, context));
+      ...facts("Left open", story.left), ...facts("Judged", story.judged), ...showChanges(story, context));
     document.body.insertBefore(makeMap(context, story), page);
     watchKeys(context);
   }

@@ -418,7 +418,8 @@ def _find_failures(sources: RemarkSources) -> Iterator[Remark]:
         )
     ]
     if failed:
-        names = _name(_cut(_name_call(entry)) for entry in failed)
+        marks = ("“", "”") if len(failed) > 1 else ("", "")  # a command may hold a comma
+        names = _name(_cut(_name_call(entry)).join(marks) for entry in failed)
         yield Remark("FAILED_LAST", f"ended in an error when last run: {names}", _cite(failed))
 
 

@@ -175,7 +175,7 @@ def test_of_calls_in_annexes_only_those_that_failed_are_said_to_have_failed() ->
     said = {remark.code: remark.text for remark in note_done(lines)}
 
     assert sorted(said) == ["FAILED_LAST", "NEVER_GREEN", "UNSEEN_CHANGES"]
-    assert said["FAILED_LAST"] == "ended in an error when last run: pytest -q, ls -l"
+    assert said["FAILED_LAST"] == "ended in an error when last run: “pytest -q”, “ls -l”"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "abandoned"])
@@ -215,7 +215,7 @@ def test_an_unseen_change_whose_file_was_erased_is_of_a_file_without_a_name() ->
 def test_a_long_list_is_cut_and_says_by_how_much() -> None:
     (remark,) = note_done(closed(*(ran(f"false {number}", "error") for number in range(8))))
 
-    assert remark.text.endswith("false 4, and 3 more") and len(remark.seqs) == 5
+    assert remark.text.endswith("“false 4”, and 3 more") and len(remark.seqs) == 5
 
 
 def test_whatever_a_line_holds_it_makes_a_note_or_none() -> None:
