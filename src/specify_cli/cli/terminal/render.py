@@ -229,8 +229,7 @@ def invocation_page(
     yield f"request:  {one_line(request, 400)}"
     calls = f" · {story.calls}" if story and story.calls else ""
     yield f"outcome:  {_describe_end(value, entries)}{calls}"
-    start = _text(value.get("started_at"))
-    begun = zoned_time(start)
+    begun = zoned_time(_text(value.get("started_at")))
     yield f"asked by: {_describe_caller(value)} at {begun}"
     if story and story.work:
         yield f"part of:  {one_line(story.work)}"

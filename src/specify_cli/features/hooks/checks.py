@@ -14,7 +14,7 @@ from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError, say_failure
 from specify_cli.features.hooks.conversation.take_in import list_keys, read_adopted
-from specify_cli.features.hooks.losses import LogLine, logged
+from specify_cli.features.hooks.losses import LogLine, list_logs, logged
 from specify_cli.features.hooks.settings.detection import (
     explain_off,
     find_program,
@@ -68,11 +68,8 @@ def _check_lost(project: Project) -> Iterator[Finding]:
             _advise_on_orphans(orphans),
         )
     stored = adopted.union(*map(list_keys, lines))
-    logs = [(project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES)]
-    if project.git_dir is not None:
-        label = f"{project.git_dir}/{layout.LOST_IN_GIT}"
-        logs.append((project.git_dir, layout.LOST_IN_GIT, label))
-    for top, path, label in logs:
+    for top, path in list_logs(project.root, project.git_dir):
+        label = path if top == project.root else f"{top}/{path}"
         failures, full = _read_reported_lines(top, path, stored)
         if failures or full:
             what = (

@@ -107,21 +107,26 @@ def note_failure(at: Site, error: BaseException) -> None:
     """Leave a hook's own failure where doctor shows it: in the project, else in the git directory,
     else nowhere."""
     line = _describe_failure(at, error)
-    places = [(at.root, layout.HOOK_FAILURES), (at.git_dir, layout.LOST_IN_GIT)]
-    # What git tracks would be published with the next commit.
-    for top, path in places[1:] if line["code"] == "TRACKED_PRIVATE" else places:
+    for top, path in list_logs(at.root, at.git_dir):
+        # What git tracks would be published with the next commit.
+        if path == layout.HOOK_FAILURES and line["code"] == "TRACKED_PRIVATE":
+            continue
         try:
-            if top is not None:
-                log_line(top, path, line, MAX_FAILURES)
-                return
+            log_line(top, path, line, MAX_FAILURES)
+            return
         except (OSError, InvocationError):
             continue
 
 
+def list_logs(root: str, git_dir: str | None) -> list[tuple[str, str]]:
+    """Return the logs of what hooks failed at, each as a folder and a path below it."""
+    inside = [] if git_dir is None else [(git_dir, layout.LOST_IN_GIT)]
+    return [(root, layout.HOOK_FAILURES), *inside]
+
+
 def list_failures(root: str, git_dir: str | None, harness: str, session: str) -> Iterator[object]:
     """Yield when hooks of a session failed, as far as the logs say it."""
-    places = [(root, layout.HOOK_FAILURES), (git_dir, layout.LOST_IN_GIT)]
-    lines = chain.from_iterable(logged(top, path) for top, path in places if top is not None)
+    lines = chain.from_iterable(logged(*log) for log in list_logs(root, git_dir))
     own = short_digest(harness, session)
     yield from (line.get("at") for line in lines if line.get("of") == own)
 

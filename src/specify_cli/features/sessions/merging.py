@@ -126,7 +126,7 @@ class SessionMerger:
                     if also and also.place != owner:
                         owned[also.place].append(item)
                 free = owned.pop(None, [])
-                added = 0
+                failed, added = self._read_failures(session), 0
                 for place, (record, recorder) in enumerate(zip(records, recorders, strict=True)):
                     own = {name: one for name, one in begun.items() if one.place == place}
                     compose = partial(_compose, recorder)
@@ -134,7 +134,7 @@ class SessionMerger:
                     work = Comparison(record.lines, compose, key_of, {**matched, **own})
                     work.compare(record.list_new(owned[place]))
                     until = records[place + 1].began if records[place + 1 :] else inf
-                    work.additions += self._count_failures(session, record, until)
+                    work.additions += _count_failures(record, until, failed)
                     added += _append(recorder, record, work)
         self.forget_orphans(session, chain.from_iterable(owned.values()))
         if not any(item.kind == "tool_call" for item in free):
@@ -286,26 +286,11 @@ class SessionMerger:
                 [*fields_of(record), *annex_events(self._project.root, invocation_id)],
             )
 
-    def _count_failures(
-        self, session: Session, record: SessionRecord, until: float
-    ) -> Iterator[Addition]:
-        """Yield a gap for the calls of hooks that failed in a session while its record was the
-        newest one, but for those that the record counts already."""
-        if record.ended is not None:
-            return
+    def _read_failures(self, session: Session) -> list[int]:
+        """Return when (ms) hooks of a session failed."""
         root, git_dir = self._project.root, self._project.git_dir
-        failed = sum(
-            record.began <= parse_time(at) < until
-            for at in list_failures(root, git_dir, session.harness, session.session_id)
-        )
-        failed -= sum(
-            number
-            for line in record.lines
-            if line.get("reason") == "hook_failed" and isinstance(number := line.get("count"), int)
-        )
-        if failed > 0:
-            what = f"{count(failed, 'call')} of hooks"
-            yield Addition(Composed(gap("hook_failed", what, count=failed)), None)
+        failures = list_failures(root, git_dir, session.harness, session.session_id)
+        return [parse_time(at) for at in failures]
 
     def _match_unnamed(
         self,
@@ -376,6 +361,25 @@ def _leave_to_hook(events: list[ReportedEvent], over: TurnOver) -> list[Reported
         if not (over.is_closing and item.kind == "stage_transition")
         and (not over.tells_turn or not item.call_id or item.call_id in ended)
     ]
+
+
+def _count_failures(
+    record: SessionRecord, until: float, failed: Sequence[int]
+) -> Iterator[Addition]:
+    """Yield a gap for the calls of hooks that failed while an open record was the newest one of its
+    session, but for those that it counts already. `failed` are when hooks of the session did (ms).
+    """
+    if record.ended is not None:
+        return
+    number = sum(record.began <= at < until for at in failed)
+    number -= sum(
+        known
+        for line in record.lines
+        if line.get("reason") == "hook_failed" and isinstance(known := line.get("count"), int)
+    )
+    if number > 0:
+        what = f"{count(number, 'call')} of hooks"
+        yield Addition(Composed(gap("hook_failed", what, count=number)), None)
 
 
 def _append(recorder: Recorder, record: SessionRecord, work: Comparison) -> int:

@@ -5,12 +5,15 @@ No inline style, nothing from elsewhere: pages work where the policy `default-sr
 """
 
 import unicodedata
+from functools import partial
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 _HERE = Path(__file__).parent
+# So many characters of a request stand in a heading or a row; `page.js` has the same number.
+_HEADING = 160
 STYLE = (_HERE / "style.css").read_bytes()
 # Joiners that scripts and emoji need; every other control, format, separator or unassigned
 # character is spelled.
@@ -62,7 +65,12 @@ def build_environment(folder: Path, brand: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(shown=display_value, plain=display_plain, moment=_mark_moment)
+    environment.filters.update(
+        shown=display_value,
+        plain=display_plain,
+        heading=partial(display_plain, limit=_HEADING),
+        moment=_mark_moment,
+    )
     # `root` is the path in front of every link; who serves pages below one renders with it.
     environment.globals.update(brand=brand, root="")
     return environment

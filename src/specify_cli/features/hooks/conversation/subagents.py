@@ -12,10 +12,10 @@ import time
 from contextlib import suppress
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.payload.outputs import parse_json
+from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.transcript_end import read_head
-from specify_cli.features.hooks.payload.values import MAX_NAME, HookInput, get_object, match_first
+from specify_cli.features.hooks.payload.values import MAX_NAME, HookInput
 from specify_cli.invocation.bindings import (
     bind,
     binding_of,
@@ -53,9 +53,8 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
         if event.phase == "pre":
             named = call.parent_agent != session and call.parent_agent
             above = named or _take_mark(root, _find_folder(at))
-            # of Codex, whose hooks name the kind of a subagent alone
-            begin = parse_json(read_head(call.session_transcript or "").partition(b"\n")[0])
-            name = match_first(get_object(begin, "payload"), "agent_path")
+            begin = read_head(call.session_transcript or "")
+            name = find_dialect(harness).read_agent_path(begin)
             stage = f"subagent:{name}"[:MAX_NAME] if name else event.payload.get("to")
             note = {"above": above, "stage": stage}
             write_small(root, *note_path, note)

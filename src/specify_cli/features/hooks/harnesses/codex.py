@@ -9,7 +9,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import PATCHING_TOOLS, runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import Payload, get_object
+from specify_cli.features.hooks.payload.values import Payload, get_object, match_first
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
@@ -47,6 +47,13 @@ class Codex(Dialect):
                 if event.get("type") == "item_completed" and item.get("id") == call_id:
                     return judge_item(item)
         return None
+
+    def read_agent_path(self, transcript: bytes) -> str | None:
+        """Return the `agent_path` of a subagent: its hooks name the kind alone."""
+        from specify_cli.features.hooks.payload.outputs import parse_json  # as above
+
+        begin = parse_json(transcript.partition(b"\n")[0])
+        return match_first(get_object(begin, "payload"), "agent_path")
 
     def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
         payload = get_object(line, "payload")

@@ -200,6 +200,11 @@ class Dialect:
         say."""
         return None
 
+    def read_agent_path(self, transcript: bytes) -> str | None:
+        """Return the name of a subagent that the first line of its transcript states; None where
+        the hooks name it."""
+        return None
+
     def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         """Return kind, texts and diff of the file that a tool changed; `written` is the whole of
         it, if known."""
