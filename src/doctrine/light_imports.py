@@ -63,6 +63,8 @@ else:
         )
         return f"{type(self).__name__}({members})"
 
+    _new = tuple.__new__
+
     # What `collections.namedtuple` gives every class.
     _SHARED = {
         "__slots__": (),
@@ -74,8 +76,18 @@ else:
         "__getnewargs__": lambda self: tuple(self),
     }
 
-    # The constructor of the first class that has so many members.
-    _CONSTRUCTORS = {}
+    # What makes a value of so many members: of the usual numbers compiled with this module, else of
+    # the first class that has so many.
+    _CONSTRUCTORS = {
+        2: lambda _cls, a, b: _new(_cls, (a, b)),
+        3: lambda _cls, a, b, c: _new(_cls, (a, b, c)),
+        4: lambda _cls, a, b, c, d: _new(_cls, (a, b, c, d)),
+        5: lambda _cls, a, b, c, d, e: _new(_cls, (a, b, c, d, e)),
+        6: lambda _cls, a, b, c, d, e, f: _new(_cls, (a, b, c, d, e, f)),
+        7: lambda _cls, a, b, c, d, e, f, g: _new(_cls, (a, b, c, d, e, f, g)),
+        8: lambda _cls, a, b, c, d, e, f, g, h: _new(_cls, (a, b, c, d, e, f, g, h)),
+        9: lambda _cls, a, b, c, d, e, f, g, h, i: _new(_cls, (a, b, c, d, e, f, g, h, i)),
+    }
 
     def _make_constructor(fields, name, defaults):
         """Return what makes a value of these fields.
@@ -90,7 +102,7 @@ else:
         code = constructor.__code__.replace(
             co_name="__new__", co_qualname=name, co_varnames=("_cls", *fields)
         )
-        return type(constructor)(code, {"_new": tuple.__new__}, "__new__", defaults)
+        return type(constructor)(code, {"_new": _new}, "__new__", defaults)
 
     class _Named(type):
         """Makes a named tuple of a class body, as the metaclass of `typing.NamedTuple` does.

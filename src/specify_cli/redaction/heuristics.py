@@ -91,6 +91,8 @@ _TELLING = (
 )
 _NO_SECRET_KEYS = frozenset("public primary foreign cache sort idempotency partition".split())  # noqa: SIM905
 _SCHEMES = frozenset(("bearer", "basic", "token", "apikey", "key", "negotiate", "bot"))
+_MARKS = bytes(byte for byte in range(128) if not chr(byte).isalnum()).decode()
+_AS_BLANKS = str.maketrans(_MARKS, " " * len(_MARKS))
 _SEPARATORS = str.maketrans(dict.fromkeys("-_./:+=~@#!$%^&*,;|?", " "))
 
 _PATTERNS: dict[str, re.Pattern[str]] = {}
@@ -148,7 +150,13 @@ def kind_of_name(name: str) -> str:
     (`is_secret`). The last word decides: a harmless one at the end, as in `token_count`, gives
     nothing.
     """
-    parts = compiled(r"(?<=[a-z])(?=[A-Z])|[\x00-/:-@\[-`{-\x7f]+").split(name[-96:])
+    end = name[-96:]
+    # Most names are in lower case, and a hook need not compile a pattern for them.
+    parts = (
+        end.translate(_AS_BLANKS).split(" ")
+        if end.islower()
+        else compiled(r"(?<=[a-z])(?=[A-Z])|[\x00-/:-@\[-`{-\x7f]+").split(end)
+    )
     words = [word for word in (part.lower().rstrip("0123456789") for part in parts) if word]
     if not words:
         return ""

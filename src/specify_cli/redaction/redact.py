@@ -312,7 +312,9 @@ _RUN = b"A" * _LONG
 _SMALL = 512
 _TOKEN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/~:"
 _WRITTEN = b"abcdefghijklmnopqrstuvwxyz_-.+/:"
-_AS_RUNS = bytes(65 if byte in _TOKEN_BYTES else 32 for byte in range(256))
+_AS_RUNS = bytearray(b" " * 256)
+for _byte in _TOKEN_BYTES:
+    _AS_RUNS[_byte] = _RUN[0]
 
 
 def view_of(text: str) -> View:

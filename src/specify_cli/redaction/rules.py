@@ -1,4 +1,5 @@
-"""What secrets look like: the shipped rules (`rules.json`), and what a needle and a pattern find.
+"""What secrets look like: the shipped rules (`rules.json`; `needles.json` is read first), and what
+a needle and a pattern find.
 
     by_pattern(SHIPPED[0], text, text.lower(), text, frozenset())    # [(start, end), …]
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     Options = dict[str, tuple[tuple[str, tuple[str, ...]], ...]]
+    # Arrays of the place of a rule, the number among its needles, and the needle.
+    Needles = dict[str, list[list[Any]]]
 
 
 class Rule(NamedTuple):
@@ -68,25 +71,31 @@ def _is_long(run: int, back: int) -> bool:
     return max(run, back) >= 14
 
 
-# The place of a rule, the number among its needles, and the needle, by what the needle holds.
-Needles = dict[str, list[tuple[int, int, str]]]
-# Letters that few texts lack, and the blank.
-_COMMON = " etorniaslcdumhfpgby"
-
-
 class ShippedRules:
     """The shipped rules in the order of `rules.json`.
 
-    A rule is made when it is first asked for: a typical text holds the needle of none, and to make
-    all of them costs a hook 2 % of its time.
+    `first` is the document `needles.json`, `text` the text of `rules.json`. A typical text holds
+    the needle of no rule, so the rules are parsed when one is first asked for: that saves a hook
+    3 % of its time.
+
+    `needles` are all needles with the places of their rules, by the view they are looked for in,
+    then by a rare piece of theirs: that it is not there is found once for all that hold it. The
+    views are the long words of a text, its folded letters, the text itself.
     """
 
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._rows = rows
+    def __init__(self, first: dict[str, Any], text: str) -> None:
+        self._ids: list[str] = first["ids"]
+        self._text = text
         self._made: dict[int, Rule] = {}
+        self.needles: tuple[Needles, Needles, Needles] = tuple(first["needles"])
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = json.loads(self._text)["rules"]
+        return rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._ids)
 
     def __getitem__(self, place: int) -> Rule:
         rule = self._made.get(place)
@@ -95,58 +104,34 @@ class ShippedRules:
             pattern = row.get("pattern", "")
             for name, part in PARTS.items():
                 pattern = pattern.replace(f"(?&{name})", part)
-            row = {**row, "needles": _read_needles(row), "pattern": pattern}
-            rule = self._made[place] = Rule(**row)
+            needles = row["needles"]
+            needles = tuple(needles.split() if isinstance(needles, str) else needles)
+            rule = self._made[place] = Rule(**{**row, "needles": needles, "pattern": pattern})
         return rule
 
     def __iter__(self) -> Iterator[Rule]:
         return map(self.__getitem__, range(len(self)))
 
-    @cached_property
-    def needles(self) -> tuple[Needles, Needles, Needles]:
-        """The needles with the places of their rules, by the view they are looked for in, then by
-        a rare piece of theirs: that it is not there is found once for all that hold it.
-
-        The views are the long words of a text, its folded letters, the text itself. The document
-        says the pieces (`signs`), chosen by how rare each is in short texts and how many needles
-        hold it; of any other needle it is a rare character.
-        """
-        groups: tuple[Needles, Needles, Needles] = ({}, {}, {})
-        signs = _DOCUMENT["signs"]
-        for place, row in enumerate(self._rows):
-            long = _is_long(row.get("run", 0), row.get("back", 0))
-            group = groups[0 if long else 1 if "folded" in row else 2]
-            for number, needle in enumerate(_read_needles(row)):
-                sign = signs.get(needle) or (needle.strip(_COMMON) or needle)[0]
-                group.setdefault(sign, []).append((place, number, needle))
-        return groups
-
     def list_ids(self) -> set[str]:
         """Return the ids of the rules; several rules can have one."""
-        return {row["rule_id"] for row in self._rows}
+        return set(self._ids)
 
 
-def _read_needles(row: dict[str, Any]) -> tuple[str, ...]:
-    needles = row["needles"]
-    return tuple(needles.split() if isinstance(needles, str) else needles)
-
-
-def _read_document() -> dict[str, Any]:
-    with open(f"{__file__.rpartition('/')[0]}/rules.json", encoding="utf-8") as file:
-        document: dict[str, Any] = json.load(file)
-    return document
+def _read_text(name: str) -> str:
+    with open(f"{__file__.rpartition('/')[0]}/{name}", encoding="utf-8") as file:
+        return file.read()
 
 
 # Read when the module is loaded, as the module itself is: nothing here reads a file later.
-_DOCUMENT = _read_document()
+_FIRST = json.loads(_read_text("needles.json"))
 # The digest of the set, and parts of patterns.
-DIGEST: str = _DOCUMENT["digest"]
-PARTS: dict[str, str] = _DOCUMENT["parts"]
+DIGEST: str = _FIRST["digest"]
+PARTS: dict[str, str] = _FIRST["parts"]
 OPTIONS: Options = {
     option: tuple((form, tuple(commands)) for form, commands in forms)
-    for option, forms in _DOCUMENT["options"].items()
+    for option, forms in _FIRST["options"].items()
 }
-SHIPPED = ShippedRules(_DOCUMENT["rules"])
+SHIPPED = ShippedRules(_FIRST, _read_text("rules.json"))
 
 
 def by_pattern(

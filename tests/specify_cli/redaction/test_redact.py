@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from secrets_corpus import ALNUM, BASE32, BESIDE, LEADS, PLACES, TOKENS, clean_texts, drawn, pem
-from specify_cli.redaction import heuristics
+from specify_cli.redaction import heuristics, rules
 from specify_cli.redaction.finders import FINDERS_VERSION
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
 from specify_cli.redaction.redact import (
@@ -531,12 +533,34 @@ def test_without_rules_nothing_is_looked_for() -> None:
     assert redact(f"password={drawn(random.Random(1), ALNUM, 20)}", NO_RULES).counts == {}
 
 
-def test_each_needle_is_looked_for_where_a_piece_of_its_own_stands() -> None:
-    rows = [row for group in SHIPPED.needles for sign, rows in group.items() for row in rows if sign in row[2]]
+def _write_members(document: dict[str, Any], indent: str) -> str:
+    """Return an object with a member a line, and so each object in it."""
+    members = (
+        f"{indent}{json.dumps(key, ensure_ascii=False)}: "
+        + (_write_members(value, indent * 2) if isinstance(value, dict) else json.dumps(value, ensure_ascii=False))
+        for key, value in document.items()
+    )
+    return "{\n" + ",\n".join(members) + f"\n{indent[1:]}}}" + "\n" * (len(indent) == 1)
 
-    assert sorted(rows) == [
-        (place, number, needle) for place, rule in enumerate(SHIPPED) for number, needle in enumerate(rule.needles)
-    ]
+
+def test_each_needle_is_looked_for_where_a_piece_of_its_own_stands() -> None:
+    """What is read before the rules says the same as the rules; SPEC_KITTY_GOLDEN=write writes it."""
+    path = Path(rules.__file__).parent / "needles.json"
+    first = json.loads(path.read_text("utf-8"))
+    signs = json.loads((path.parent / "rules.json").read_text("utf-8"))["signs"]
+    views: tuple[dict[str, list[list[object]]], ...] = ({}, {}, {})
+    for place, rule in enumerate(SHIPPED):
+        view = views[0 if rule.in_words else 1 if rule.folded else 2]
+        for number, needle in enumerate(rule.needles):
+            # Of most needles a character that few texts hold
+            sign = signs.get(needle) or (needle.strip(" etorniaslcdumhfpgby") or needle)[0]
+            assert sign in needle
+            view.setdefault(sign, []).append([place, number, needle])
+    expected = {**first, "ids": [rule.rule_id for rule in SHIPPED], "needles": [*views]}
+    if os.environ.get("SPEC_KITTY_GOLDEN") == "write":
+        path.write_text(_write_members(expected, " "), "utf-8")
+
+    assert first == expected
 
 
 @given(st.lists(ATOMS | st.text(max_size=4), max_size=24).map("".join))

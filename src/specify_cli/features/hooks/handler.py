@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 
 from specify_cli import durable
@@ -31,8 +30,6 @@ MAX_INPUT = 64 * 1024 * 1024
 LOCK_WAIT_SECONDS = 2.0
 # Smaller payloads are masked in a second at worst: they need neither a deadline nor a mark.
 LARGE = 64 * 1024
-# What stands in for an id: the tool, if there is one, and a digest.
-_STAND_IN = re.compile("(?:(.*):)?([0-9a-f]{16})", re.DOTALL)
 
 
 def run_hook_command(words: str) -> int:
@@ -237,10 +234,12 @@ def _key_stand_ins(at: Site, call: HookInput) -> HookInput:
     A bare digest would show whoever reads the record whether a guess at the arguments is right.
     """
     first = call.events[0]
-    named = _STAND_IN.fullmatch(str(first.payload.get("call_id", first.call_id)))
-    if not named or (named[1] or "") != first.tool[:64] or named[0] == call.subagent:
+    # What stands in for an id: the tool, if there is one, and a digest.
+    named = str(first.payload.get("call_id", first.call_id))
+    tool, _, bare = named.rpartition(":")
+    is_digest = len(bare) == 16 and not bare.strip("0123456789abcdef")
+    if not is_digest or tool != first.tool[:64] or named == call.subagent:
         return call
-    bare = named[2]
     keyed = key_stand_in(bare, at.session, at.git_dir)
     events = tuple(event.rename(lambda name: name.replace(bare, keyed)) for event in call.events)
     return call._replace(events=events, call_id_is_synthetic=True)
