@@ -748,6 +748,15 @@ def test_the_verdict_is_the_same_under_each_persons_settings_of_git(
     assert {"LINES_NOT_KNOWN", "LINES_UNRECORDED"} <= {item["code"] for item in before.json()["findings"]}
 
 
+@pytest.mark.parametrize("words", [("--base", "nowhere"), ("--head", "nowhere"), ("--base", "main..nowhere")])
+def test_a_range_that_is_not_there_is_no_verdict(tmp_path: Path, words: tuple[str, str]) -> None:
+    shop = Shop(tmp_path, "  records: warn")
+    asked = run_main(["gate", "--base", "main", *words, "--json"], cwd=shop.root, home=shop.home)
+
+    assert (asked.code, asked.error()["error_code"]) == (2, "USAGE")
+    assert asked.error()["message"] == "'nowhere' is no commit of this repository"
+
+
 @pytest.mark.parametrize("kinds", [("tags", "heads"), ("tags", "remotes")])
 def test_a_tag_of_the_name_of_the_base_is_not_taken_for_it(tmp_path: Path, kinds: tuple[str, str]) -> None:
     shop = Shop(tmp_path, "  records: {level: fail, of: all}")
@@ -760,7 +769,7 @@ def test_a_tag_of_the_name_of_the_base_is_not_taken_for_it(tmp_path: Path, kinds
     named = error["suggestion"].rpartition(": ")[2]
     judged = run_main(["gate", "--base", named, "--json"], cwd=shop.root, home=shop.home)
 
-    assert (asked.code, error["error_code"], named) == (1, "INVALID_VALUE", f"refs/{kinds[1]}/base")
+    assert (asked.code, error["error_code"], named) == (2, "USAGE", f"refs/{kinds[1]}/base")
     assert error["message"] == f"'base' names refs/{kinds[1]}/base and refs/tags/base" and judged.code == 1
 
 

@@ -230,8 +230,8 @@ def test_a_judge_that_cannot_judge_says_so_in_the_comment(tmp_path: Path) -> Non
     judge = next(step["run"] for step in read_steps(workflow, "judge") if step.get("name") == "Judge")
     done = run_steps(judge, runner, shop.home, BASE="origin/nothing", REPORT=str(tmp_path / "report"), **TOKEN)
 
-    assert done.returncode == 1
-    assert "could not judge (exit code 1)" in (tmp_path / "report/comment.md").read_text()
+    assert done.returncode == 2
+    assert "could not judge (exit code 2)" in (tmp_path / "report/comment.md").read_text()
 
 
 @pytest.mark.parametrize(("tested", "failures"), [(True, "0"), (False, "1")])

@@ -51,9 +51,14 @@ def gate(values: Values) -> int:
     base, _, head = (
         shell.get_text(values, "base") or find_base(top, "spec-kitty gate --base REF")
     ).partition("..")
-    tip = find_commit(top, base)
+    end = head.lstrip(".") or str(values["head"])
+    try:
+        tip = find_commit(top, base)
+        find_commit(top, end)
+    except CallerError as error:  # no verdict, so not the exit code of one
+        raise CallerError("USAGE", error.message, error.suggestion) from error
     _refuse_other_project(top, tip, project.root)
-    asked = GateRange(top, tip, head.lstrip(".") or str(values["head"]))
+    asked = GateRange(top, tip, end)
     today = rfc3339(read_clock(time.time_ns))[:10]
     with open_index(project) as index, bar_when_long("tracing files") as tell:
         judged = judge_project(project, index, asked, today, tell)
