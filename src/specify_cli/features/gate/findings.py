@@ -20,7 +20,7 @@ KINDS: dict[str, Kind] = {
     "LINES_UNRECORDED": Kind(
         "records",
         "these lines have no record of who wrote them",
-        "If an agent wrote them: spec-kitty import sessions, or trail fetch.",
+        "If an agent wrote them: spec-kitty import sessions, or spec-kitty trail fetch.",
     ),
     "LINES_NOT_KNOWN": Kind(
         "records",
@@ -31,14 +31,14 @@ KINDS: dict[str, Kind] = {
     "TESTS_NOT_GREEN": Kind(
         "tests",
         "the tests did not pass after the agent's last change",
-        "Run them and answer for it, for a closed record takes no more: spec-kitty gate waive "
-        "tests ID.",
+        "Run them in the agent's session while it is open; else run them by hand and sign that: "
+        "spec-kitty gate waive tests ID.",
     ),
     "TESTS_NOT_KNOWN": Kind(
         "tests",
         "whether the tests passed after the agent's last change is not known",
-        "Run them and answer for it: spec-kitty gate waive tests ID; audit.capture_tool_io: "
-        "summary keeps what commands are run.",
+        "Run them by hand and sign that: spec-kitty gate waive tests ID. Which commands run is "
+        "kept with audit.capture_tool_io: summary.",
         known=False,
     ),
     "INVOCATION_OPEN": Kind(
@@ -49,17 +49,18 @@ KINDS: dict[str, Kind] = {
     "INVOCATION_FAILED": Kind(
         "ended",
         "the agent's work did not end as done",
-        "Take its lines out, or answer for them: spec-kitty gate waive ended ID.",
+        "Take its lines out, or sign that they may stay: spec-kitty gate waive ended ID.",
     ),
     "APPROVAL_MISSING": Kind(
         "approval",
         "nobody but who asked for it has approved it with a key that this repository trusts",
-        "Somebody else signs: spec-kitty approve in an open record, or spec-kitty gate waive.",
+        "Somebody else signs: spec-kitty approve ID while the record is open, else spec-kitty gate "
+        "waive approval ID.",
     ),
     "APPROVAL_NOT_KNOWN": Kind(
         "approval",
         "no line of this leads to a record, so nobody is known to have approved it",
-        "Who has read them signs: spec-kitty gate waive approval FILE.",
+        "Read them, then sign that: spec-kitty gate waive approval FILE.",
         known=False,
     ),
     "CHANGE_UNSEEN": Kind(
