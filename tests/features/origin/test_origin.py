@@ -510,6 +510,7 @@ def test_a_page_asks_nobody_for_anything_and_shows_markup_as_text(cli: Cli, proj
     page = (project / "page.html").read_text()
     assert "default-src 'none'" in page and "<script" not in page and "&lt;script" in page
     assert branch in page and run.invocation_id in page
+    assert '<span class="state open">unrecorded</span>' in page and " recorded</title>" in page
 
 
 def test_attributes_of_the_branch_hide_no_line(cli: Cli, project: Path, branch: str) -> None:

@@ -21,6 +21,8 @@ from specify_cli.libraries.web.markup import STYLE, build_environment
 from specify_cli.libraries.web.pictures import draw_parts
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty origin")
+# What the colours of the pictures say, as `name_source` names it.
+_KINDS = {"done": "recorded", "abandoned": "one of several", "open": "unrecorded"}
 
 
 def make_page(report: Origin) -> str:
@@ -49,7 +51,11 @@ def make_page(report: Origin) -> str:
         report=report,
         style=STYLE.decode(),
         sentence=say_lines(report.lines),
-        pictures=[(title, draw_parts(rows, title)) for title, rows in shares],
+        kinds=_KINDS,
+        pictures=[
+            (title, draw_parts(rows, "lines added or changed", words=_KINDS))
+            for title, rows in shares
+        ],
         writers=[
             (writer, say_tests(writer), say_approvals(writer), say_proof(writer))
             for writer in report.writers
@@ -63,7 +69,7 @@ def _count(
     parts: Iterable[Stretch], name: Callable[[Stretch], str]
 ) -> list[tuple[str, dict[str, int]]]:
     """Return the rows of a picture: lines by name, each in parts by how much is known."""
-    kinds = {"recorded": "done", "one of several": "abandoned", "unrecorded": "open"}
+    kinds = {words: kind for kind, words in _KINDS.items()}
     rows: dict[str, dict[str, int]] = {}
     for part in parts:
         counts = rows.setdefault(name(part), dict.fromkeys(kinds.values(), 0))
