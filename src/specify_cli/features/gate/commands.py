@@ -51,10 +51,9 @@ def gate(values: Values) -> int:
     base, _, head = (
         shell.get_text(values, "base") or find_base(top, "spec-kitty gate --base REF")
     ).partition("..")
-    end = head.lstrip(".") or str(values["head"])
     try:
         tip = find_commit(top, base)
-        find_commit(top, end)
+        end = find_commit(top, head.lstrip(".") or str(values["head"]))
     except CallerError as error:  # no verdict, so not the exit code of one
         raise CallerError("USAGE", error.message, error.suggestion) from error
     _refuse_other_project(top, tip, project.root)
