@@ -425,7 +425,9 @@ def _check(value: object, where: str, depth: int = 0) -> bool:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise SealError(where, "string keys", repr(key))
-            narrow = _check(item, where, depth + 1) and narrow and key.isascii()
+            # a text needs no look, and most values are texts
+            is_narrow = isinstance(item, str) or _check(item, where, depth + 1)
+            narrow = is_narrow and narrow and key.isascii()
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             narrow = _check(item, f"{where}[{index}]", depth + 1) and narrow

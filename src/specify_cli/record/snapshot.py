@@ -30,12 +30,12 @@ class Snapshot(NamedTuple):
     manifest last.
 
     The order matters: a manifest that is there proves that its members are, because they were
-    durable before it (docs/format.md §6). `corpus` is the bytes of the corpus object, which is one
-    of the members too.
+    durable before it (docs/format.md §6). `corpus` is the name of the corpus object, one of the
+    members.
     """
 
     manifest: bytes
-    corpus: bytes
+    corpus: str
     members: dict[str, bytes]
 
 
@@ -151,7 +151,7 @@ def take(
         **blobs,
         corpus_digest: corpus_bytes,
     }
-    return Snapshot(canonical(manifest), corpus_bytes, members)
+    return Snapshot(canonical(manifest), corpus_digest, members)
 
 
 def execution_hash(

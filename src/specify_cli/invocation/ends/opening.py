@@ -546,7 +546,7 @@ def _compose_retrieval(
         "query": context.query,
         "query_hash": hash_text(context.query),
         "config": context.config,
-        "corpus": hash_bytes(frozen.corpus),
+        "corpus": frozen.corpus,
     }
     response: Body = {
         "event": "retrieval_response",
