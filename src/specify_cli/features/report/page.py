@@ -71,7 +71,12 @@ def _draw(report: Report) -> list[tuple[str, Markup]]:
         paid = ((one.name, Decimal(one.cost or 0) * 100) for one in drawn)
         cents = [(name, {"done": round(cost)}) for name, cost in paid if cost >= 1]
         if cents:
-            drawing = draw_parts(cents, f"US cents, as far as told{rest}")
+            drawing = draw_parts(
+                cents,
+                f"US dollars, as far as told{rest}",
+                words={"done": ""},
+                spell=lambda cost: show_cost(str(Decimal(cost) / 100)),
+            )
             pictures.append((f"Cost: {title}", drawing))
     files = [(one.path, {"done": one.runs}) for one in report.files[:_DRAWN]]
     pictures += [("Hot files", draw_parts(files, "how many runs changed a file"))] if files else []

@@ -5,7 +5,7 @@ Every recorded text in them is plain text, escaped; colours come from the styles
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
 from markupsafe import Markup
@@ -133,9 +133,10 @@ def draw_parts(
     title: str,
     whole: int | None = None,
     words: Mapping[str, str] = {},
+    spell: Callable[[int], str] = str,
 ) -> Markup:
     """Return bars made of parts by outcome or kind, one for each row; with `whole` each is a share
-    of it. `words` says of kinds what they count."""
+    of it. `words` says of kinds what they count, `spell` how a number is written."""
     if not rows:
         return Markup('<p class="quiet">Nothing to show yet.</p>')
     most = whole or max(sum(parts.values()) for _, parts in rows)
@@ -143,10 +144,12 @@ def draw_parts(
     for row, (label, parts) in enumerate(rows):
         begin, top = float(_LABEL), row * _ROW
         counts = ", ".join(
-            f"{number} {words.get(kind, kind)}" for kind, number in parts.items() if number
+            f"{spell(number)} {words.get(kind, kind)}".strip()
+            for kind, number in parts.items()
+            if number
         )
         total = sum(parts.values())
-        number_text = f"{100 * total / most:.0f} %" if whole else str(total)
+        number_text = f"{100 * total / most:.0f} %" if whole else spell(total)
         bars = Markup("")
         for kind, part in parts.items():
             size = room * part / most

@@ -11,7 +11,7 @@ good. `checks` says what a test run is and when it passed.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.text import count, say
+from doctrine.text import say
 from specify_cli.record.reading.checks import (
     FAILED,
     NOT_KNOWN,
@@ -378,9 +378,8 @@ def _compare_checks(sources: RemarkSources) -> Iterator[Remark]:
                 (),
             )
         else:
-            changed = count(len(changes), "change")
-            text = f"no test run is recorded, but {changed}, the last of {_name([last.name])}"
-            yield Remark("NO_CHECK", text, (last.seq,))
+            names = _name(dict.fromkeys(change.name for change in changes))
+            yield Remark("NO_CHECK", f"no test run is recorded; changed: {names}", _cite(changes))
         return
     check = checks[-1]
     # A command that changes files after its own test run is as late as that run.

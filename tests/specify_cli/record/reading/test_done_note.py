@@ -146,7 +146,7 @@ def test_what_a_test_run_itself_wrote_and_what_was_changed_before_it_came_not_af
 def test_a_change_by_a_redirection_is_named_by_its_file() -> None:
     (remark,) = note_done(closed(ran("sleep 1; echo late >> src/late.txt")))
 
-    assert remark.text == "no test run is recorded, but 1 change, the last of src/late.txt"
+    assert remark.text == "no test run is recorded; changed: src/late.txt"
 
 
 def test_a_file_that_a_command_was_seen_to_change_is_one_change() -> None:
@@ -155,7 +155,13 @@ def test_a_file_that_a_command_was_seen_to_change_is_one_change() -> None:
     moved = [line for path in ("a.py", "b.py", "old.py") for line in seen(path, command)]
     (remark,) = note_done(closed(edited("c.py"), [call], moved, [result]))
 
-    assert remark.text == "no test run is recorded, but 4 changes, the last of old.py"
+    assert remark.text == "no test run is recorded; changed: c.py, a.py, b.py, old.py"
+
+
+def test_several_changes_of_one_file_name_it_once() -> None:
+    (remark,) = note_done(closed(edited("a.py"), edited("a.py"), edited("a.py")))
+
+    assert remark.text == "no test run is recorded; changed: a.py"
 
 
 def test_lines_of_annexes_which_share_a_number_are_told_apart() -> None:
@@ -163,7 +169,7 @@ def test_lines_of_annexes_which_share_a_number_are_told_apart() -> None:
     lines = [*closed(edited("a.py")), *annexes]
     (remark,) = note_done([*closed(edited("a.py")), *annexes[:2]])
 
-    assert remark.text == "no test run is recorded, but 3 changes, the last of c.py"
+    assert remark.text == "no test run is recorded; changed: a.py, b.py, c.py"
     assert (judge_tests(lines).state, note_done(lines)) == ("passed", ())
 
 
