@@ -313,6 +313,9 @@ def test_every_rendering_states_the_facts_of_one_story(browser: Browser, tmp_pat
     for fact in [*told["left"], *told["judged"]]:
         assert fact["text"] in text and fact["text"] in screen and fact["text"] in comment, fact["text"]
     assert told["told"]["summary"] in text and told["told"]["summary"].partition(";")[0] in screen
+    assert told["told"]["judged"][1:] in text and told["told"]["judged"] in screen
+    assert told["told"]["judged"].startswith("whether they were kept is not judged; the record shows: tests after")
+    assert "done (the agent's own word)" in text and "done (the agent's own word)" in screen
     assert (told["tests"], told["calls"], told["failed"]) == ("passed: pytest -q", 2, 1)
     assert "tests passed after the last change (pytest -q)" in comment and "passed: pytest -q" in text
     assert "2 calls, 1 failed or denied" in comment and "2, 1 failed or denied" in text
@@ -763,6 +766,35 @@ def test_the_map_says_how_many_there_are_of_what_it_shows_in_part(browser: Brows
     assert heads == ["Failures (the first 60 of 70)"]
 
 
+def test_a_page_says_what_a_first_reader_looks_for(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    edits = [{"event": "patch_apply", "path": "a.py", "kind": "modify", "ok": True, "lines": "+"}] * 3
+    write_run(
+        path,
+        {"event": "prompt", "text": {"head": "do it"}},
+        *tell_call(1, "ls nowhere", "no such file", "error"),
+        *tell_call(2, "cat missing", "no such file", "error"),
+        *tell_call(3, "ls", "a.py"),
+        *edits,
+        {"event": "capture_gap", "reason": "unseen_change", "what": "b.py"},
+        *tell_call(4, "pytest -q", "1 failed", "error"),
+        {"event": "completed", "outcome": "done", "closed_by": "agent"},
+    )
+    assert check(browser, path) == ("checked", "")
+
+    head, whole = browser.text("main dl"), browser.text()
+    assert "done (the agent's own word)" in head
+    assert "a.py; changed while no recorded tool ran: b.py" in head
+    assert "changed while no recorded tool ran: b.py: what changed in it is not recorded (line 11)" in whole
+    heads = browser.value("[...document.querySelectorAll('#map summary')].map((one) => one.textContent)")
+    assert heads == ["Chapters (1)", "Failures (3)", "Edits (1)"]
+    links = browser.value("[...document.querySelectorAll('#map .bad')].map((one) => one.textContent)")
+    assert links == ["ls nowhere", "cat missing", "ran pytest -q: 1 failed"]
+    assert whole.count("sealed only") == 1 and "lines 2, 3" in whole
+    ink = "getComputedStyle(document.querySelector('.bad summary')).color"
+    assert browser.value(ink) != browser.value(ink.replace(".bad summary", ".bad details.quiet summary"))
+
+
 def test_what_is_copied_as_markdown_holds_no_markup_of_the_record(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "run.html"
     write_run(
@@ -984,7 +1016,8 @@ def test_an_annex_without_a_proof_of_its_own_is_sealed_only(cli: Cli, tmp_path: 
 
     assert verdict == "checked"
     assert "annexes: 1 sealed only; 1 of them only claim what they say" in browser.text("#verdict")
-    assert "allow (claimed; nobody signed it)" in browser.text() and "sealed only, a claim" in browser.text()
+    assert "allowed by ada@example.org (claimed); nobody signed it" in browser.text()
+    assert "sealed only, a claim" in browser.text()
 
 
 def test_a_page_without_proofs_says_that_its_lines_are_sealed_only(browser: Browser, page: Path) -> None:
@@ -1002,6 +1035,4 @@ def test_an_approvals_signature_is_checked_by_its_own_key(tmp_path: Path, browse
     out.write_bytes(data)
 
     assert check(browser, out)[0] == "checked"
-    assert (
-        "allow (signed by the key SHA256:" in browser.text() and "whose key that is was not checked" in browser.text()
-    )
+    assert "signed by the key SHA256:" in browser.text() and "whose key that is was not checked" in browser.text()

@@ -243,7 +243,13 @@ def test_the_page_is_one_file_whose_numbers_lead_to_the_records(cli: Cli, tmp_pa
     assert set(re.findall(r'href="([^"]*)"', page)) <= {f"#{first}", "#content"}
     assert not re.search(r"<(script|img|iframe|link)|javascript:1\)\"|\x1b|\u202e", page)
     assert "default-src &#39;none&#39;" in page or "default-src 'none'" in page
-    assert "Cost: models" in page and ">$1.25<" in page and "US cents" not in page and "Hot files" in page and "src/&lt;b&gt;.py" in page
+    assert (
+        "Cost: models" in page
+        and ">$1.25<" in page
+        and "US cents" not in page
+        and "Hot files" in page
+        and "src/&lt;b&gt;.py" in page
+    )
     for share in [*told["people"], *told["profiles"], *told["models"], *told["rules"]]:
         assert f"<bdi>{html.escape(share['name'])}</bdi>" in page
     assert cli("report", "--html", str(out)).code != 0, "a file that is there is not written over"

@@ -183,7 +183,7 @@ def test_evidence_artifacts_and_a_commit_are_shown_afterwards(cli: Cli, project:
 
     valid(value, "invocation")
     assert "evidence: .kittify/evidence/" in closed.out
-    for text in (one, "app.py", sha, "proof.md", "what was done", "outcome:  done at "):
+    for text in (one, "app.py", sha, "proof.md", "what was done", "outcome:  done (a person's word) at "):
         assert text in shown.out
     assert value["evidence"]["commits"] == [sha]
     assert [event["event"] for event in value["events"]][-3:] == ["artifact_link", "commit_link", "completed"]

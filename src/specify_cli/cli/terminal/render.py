@@ -36,6 +36,13 @@ _WIDE = 160
 # How many seconds a work may take before a bar tells of it.
 _PATIENCE = 1.0
 _KINDS = {"as_of_replay": "replay", "reexecution": "rerun"}
+# Whose word an outcome is, by who closed the record.
+_CLOSERS = {
+    "agent": "the agent's own word",
+    "person": "a person's word",
+    "hook": "by how its session ended",
+    "doctor": "closed later by doctor",
+}
 _OF_A_SESSION = {"session_id": "session", "agent_id": "subagent"}
 
 
@@ -200,11 +207,13 @@ def name_kind(path: object, mode_of_work: object, run_kind: object) -> str:
 
 class PageStory(NamedTuple):
     """The story of a record as its page shows it: why no request is there, which work package it is
-    of, how many calls it has, and its lines, which stand in place of the timeline."""
+    of, how many calls it has, what is known of rules being kept, and its lines, which stand in
+    place of the timeline."""
 
     missing: str
     work: str
     calls: str
+    judged: str
     lines: Iterable[str]
 
 
@@ -262,6 +271,8 @@ def invocation_page(
     yield ""
     is_unread = isinstance(unseen, list) and UNREAD in unseen
     yield from _render_context(value, explain=explain, is_unread=is_unread)
+    if story and story.judged:
+        yield f"  {one_line(story.judged, 400)}"
     yield from _render_counted(list_objects(value.get("findings")))
 
 
@@ -302,7 +313,10 @@ def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
         end = f"open, last event {local_time(last)}" if last else "open"
     else:
         took = describe_span(measure(started, completed))
-        end = f"{one_line(value.get('outcome') or 'closed')} at {local_time(completed)}"
+        closing = next((entry for entry in reversed(entries) if entry.kind == "completed"), None)
+        closer = _CLOSERS.get(str(closing and closing.fields.get("closed_by")))
+        word = f" ({closer})" if closer else ""
+        end = f"{one_line(value.get('outcome') or 'closed')}{word} at {local_time(completed)}"
         end += f", after {took}" if took else ""
     return end
 

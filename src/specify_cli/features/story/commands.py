@@ -62,7 +62,7 @@ def show(values: Values) -> int:
     bad = f" ({story.failed} failed or denied)" if story.failed else ""
     calls = f"{count(story.calls, 'call')}{bad}" if story.calls else ""
     lines = render_story(story, read_events(value) if values["full"] else None)
-    on_page = PageStory(story.asked.missing, story.asked.work, calls, lines)
+    on_page = PageStory(story.asked.missing, story.asked.work, calls, story.told.judged, lines)
     write_pages(invocation_page(value, on_page, explain=bool(values["explain"])))
     return 0
 

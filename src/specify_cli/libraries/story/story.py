@@ -79,6 +79,8 @@ class StoryContext(NamedTuple):
 
     `summary` is one line for people. `shown` were printed to the agent, `offered` are titles that
     it could open, and `kept_back` were denied or redacted by a policy, each with the rule's id.
+    `judged` says that nobody judges whether they were kept, and which facts the record has; "" if
+    no rule was shown.
     """
 
     summary: str
@@ -86,6 +88,7 @@ class StoryContext(NamedTuple):
     offered: tuple[str, ...]
     kept_back: tuple[str, ...]
     bearing: tuple[Bearing, ...]
+    judged: str = ""
 
 
 class Changed(NamedTuple):

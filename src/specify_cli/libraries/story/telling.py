@@ -73,6 +73,7 @@ _ALONE = ("test", "note", "step", "subagent")
 _AGENT_LENGTH = 40
 # What programs call subagents that have no name.
 _NAMELESS = ("", "default", "unknown")
+_MOST_FACTS = 6
 # How many calls that asked a subagent are searched for the one whose subagent is not known yet.
 _MOST_ASKING = 100
 
@@ -110,6 +111,11 @@ def tell_story(
     start = say_member(started, "started_at")
     end = say_member(closing_line, "completed_at")
     tests = sources.judge_tests()
+    tested = f"{tests.state}: {tests.command}" if tests.command else tests.state
+    told = _tell_rules(started, response, telling.changed)
+    if told.shown:
+        facts = [] if tests.state == "no change" else [f"tests after the last change: {tested}"]
+        told = told._replace(judged=_say_judged([*facts, *(fact.text for fact in telling.judged)]))
     unseen = (Fact(shorten_paths(name_event(gap), root), (gap.seq,)) for gap in sources.gaps)
     notes = [Fact(remark.text, remark.seqs) for remark in sources.note_done()]
     failures = [Fact(remark.text, remark.seqs) for remark in sources.list_failures()]
@@ -121,15 +127,21 @@ def tell_story(
         ended_at=end,
         duration_ms=measure(start, end),
         asked=tell_asked(started),
-        told=_tell_rules(started, response, telling.changed),
+        told=told,
         done=telling.finish(),
         changed=tuple(telling.list_changes()),
         calls=telling.calls,
         failed=telling.failed,
-        tests=f"{tests.state}: {tests.command}" if tests.command else tests.state,
+        tests=tested,
         left=(*_join_facts(unseen), *telling.list_open(), *failures),
         judged=(*notes, *telling.judged),
     )
+
+
+def _say_judged(facts: Sequence[str]) -> str:
+    """Return that nobody judges whether rules were kept, with the first facts that bear on it."""
+    shows = f"; the record shows: {'; '.join(facts[:_MOST_FACTS])}" if facts else ""
+    return f"whether they were kept is not judged{shows}"
 
 
 def _join_facts(facts: Iterable[Fact]) -> Iterator[Fact]:

@@ -473,6 +473,7 @@ function makeTable(caption, headings, rows) {
     make("tbody", {}, ...rows));
 }
 
+const CLOSERS = { agent: "the agent's own word", person: "a person's word", hook: "by how its session ended", doctor: "closed later by doctor" };
 const TESTED = { "no change": "nothing was changed, so there was nothing to test", "not run": "none were run" };
 
 function fold(summary, attributes, fill) {
@@ -495,9 +496,9 @@ function showPart(part, context) {
   const classes = ["part", part.kind, bad ? "bad" : "", isEdit ? "edits" : "", own.some((line) => line.wrong.length) ? "wrong" : ""].join(" ");
   const id = `at-${part.seqs[0] ?? `p${context.count}`}`;
   context.count += 1;
-  const approval = own[0] && sayApproval(own[0]);
+  const approval = own[0] && sayApproval(own[0], part.title);
   const isSameDay = new Date(part.at).toDateString() === new Date(context.began).toDateString();
-  const took = [localTime(part.at, isSameDay ? CLOCK : DAY), spanOf(part.duration_ms), approval ? sayHeld(own) : own.some((line) => line.claim) ? "a claim" : "", ...part.limits].filter(Boolean).join(" · ");
+  const took = [localTime(part.at, isSameDay ? CLOCK : DAY), spanOf(part.duration_ms), sayHeld(own, context), ...part.limits].filter(Boolean).join(" · ");
   const head = [shown(`${bad ? "✗ " : ""}${approval ?? part.title}${part.outcome === "open" && !part.parts.length && part.kind !== "step" ? " (no end is recorded)" : ""}`), " ", make("span", { class: "quiet" }, shown(took))];
   let element;
   if (isWords) {
@@ -549,7 +550,7 @@ function showAct(act, context) {
     const ended = ["failed", "denied"].includes(act.outcome) ? `✗ ${act.outcome}` : act.outcome === "ok" ? "" : act.outcome;
     found.push(make("p", { class: "act" }, make("code", {}, shown(act.what)), " ",
       make("span", { class: "quiet" }, shown([ended, act.result === act.outcome ? "" : act.result, spanOf(act.duration_ms)].filter(Boolean).map((one) => `${one} · `).join("")),
-        ...linkLines(act.seqs), own.length ? ` · ${sayHeld(own)}` : "")));
+        ...linkLines(act.seqs), ...[sayHeld(own, context)].filter(Boolean).map((held) => ` · ${held}`))));
   }
   const isPatched = own.some((line) => line.fields.event === "patch_apply");
   for (const { fields } of own) {
@@ -569,26 +570,22 @@ function showAct(act, context) {
   return found;
 }
 
-function nameLines(seqs) {
-  return `${seqs.length === 1 ? "line" : "lines"} ${seqs.join(", ")}`;
-}
-
 function linkLines(seqs) {
   return [seqs.length === 1 ? "line " : "lines ", ...seqs.flatMap((seq, at) => [at ? ", " : "", make("a", { href: `#line-${seq}` }, text(seq))])];
 }
 
-function sayHeld(lines) {
-  const places = [...new Set(lines.map((line) => HELD[line.held]))];
+function sayHeld(lines, { usual }) {
+  // How most lines are held stands once, at the top: here only what is otherwise.
+  const places = new Set(lines.filter((line) => line.held !== usual).map((line) => HELD[line.held]));
   return [...places, ...(lines.some((line) => line.claim) ? ["a claim"] : [])].join(", ");
 }
 
-function sayApproval({ fields, approval }) {
+function sayApproval({ fields, approval }, title) {
   if (fields.event !== "approval") return null;
-  const decision = text(fields.decision ?? "");
-  if (!approval) return `${decision} (claimed; nobody signed it)`;
-  if (approval.holds === false) return `${decision} (ITS SIGNATURE DOES NOT HOLD)`;
-  if (approval.holds === null) return `${decision} (signature not checked by this browser)`;
-  return `${decision} (signed by the key ${approval.name}; whose key that is was not checked)`;
+  if (!approval) return `${title}; nobody signed it`;
+  if (approval.holds === false) return `${title}; ITS SIGNATURE DOES NOT HOLD`;
+  if (approval.holds === null) return `${title}; its signature was not checked by this browser`;
+  return `${title}; signed by the key ${approval.name}, whose key that is was not checked`;
 }
 
 // PNG, JPEG, GIF and WebP by their first bytes; nothing else is ever shown as an image.
@@ -662,6 +659,7 @@ function showRules(lines, objects, told) {
     list.fill();
     parts.push(list);
   }
+  if (told.judged) parts.push(make("p", {}, shown(`${told.judged[0].toUpperCase()}${told.judged.slice(1)}`), "."));
   if (filtered.length) {
     parts.push(make("p", {}, "Kept back by policy: ", shown(filtered
       .map((item) => `${text(item.uri ?? "")} (${text(item.action ?? "")} by rule ${text(item.rule_id ?? "")})`).join("; "))));
@@ -672,8 +670,15 @@ function showRules(lines, objects, told) {
   return parts;
 }
 
-function showChanges(story, { bySeq, objects }) {
-  if (!story.changed.length) return [];
+function listUnseen(story, { bySeq }) {
+  // What changed while nobody was seen to change it: of such a file there is no line but the one that says so.
+  return story.left.filter((fact) => fact.seqs.some((seq) => bySeq.get(seq)?.fields.reason === "unseen_change"));
+}
+
+function showChanges(story, context) {
+  const { bySeq, objects } = context;
+  const unseen = listUnseen(story, context);
+  if (!story.changed.length && !unseen.length) return [];
   const linesOf = (file) => file.seqs.map((seq) => bySeq.get(seq)?.fields).filter(Boolean);
   const countOf = (file) => (file.added === null ? "" : ` +${file.added} −${file.removed}`);
   const showEach = (fields) => fields.map((one) => showDiff(diffOf(one, objects)));
@@ -698,7 +703,8 @@ function showChanges(story, { bySeq, objects }) {
       fold("Before and after", {}, () => showSides(fields, objects, after))];
   }));
   const all = fold("The whole run as one diff", {}, () => story.changed.flatMap((file) => [make("p", {}, make("code", {}, shown(file.path))), ...showNet(file)]));
-  return [make("h2", { id: "changes" }, "Changed"), ...rows, all];
+  const notes = unseen.map((fact) => make("p", {}, shown(fact.text), make("span", { class: "quiet" }, ": what changed in it is not recorded (", ...linkLines(fact.seqs), ")")));
+  return [make("h2", { id: "changes" }, "Changed"), ...rows, ...(rows.length ? [all] : []), ...notes];
 }
 
 function keptWhole(value, objects) {
@@ -867,7 +873,7 @@ function showWithheld(lines) {
     }
   }
   const gaps = lines.filter((line) => line.fields.event === "capture_gap").map(({ fields }) =>
-    `line ${fields.seq}: ${text(fields.reason)} ${text(fields.what)} ${text(fields.message ?? "")}`);
+    `line ${fields.seq}: ${text(fields.reason ?? "").replaceAll("_", " ")}: ${text(fields.what ?? "")} ${text(fields.message ?? "")}`);
   return [make("h2", {}, "What is not here"), makeList([
     ["captured", isObject(started.capture) ? Object.entries(started.capture).map(([key, mode]) => `${key}: ${text(mode)}`).join(", ") : ""],
     ["masked", Object.entries(counts).map(([rule, number]) => `${rule} ×${number}`).join(", ") || "nothing"],
@@ -875,10 +881,11 @@ function showWithheld(lines) {
   ])];
 }
 
-function showLines(lines) {
+function showLines(lines, context) {
   const showOne = (line) => {
     const shownLine = make("pre", { tabindex: "0", id: `line-${line.number}`, class: line.wrong.length ? "wrong" : "" }, shown(line.raw));
-    shownLine.prepend(make("span", { class: "quiet" }, `${sayHeld([line])}\n`));
+    const held = sayHeld([line], context);
+    if (held) shownLine.prepend(make("span", { class: "quiet" }, `${held}\n`));
     if (line.wrong.length) shownLine.prepend(make("strong", {}, `✗ line ${line.number}: ${line.wrong.join("; ")}\n`));
     return shownLine;
   };
@@ -915,16 +922,25 @@ function tellMarkdown(story, context) {
 function makeMap(context, story) {
   const link = (label, element, name = "") => make("li", name ? { class: name } : {}, make("a", { href: `#${element.id}` }, shown(label)));
   const counts = [];
-  const of = (test) => {
-    const all = context.parts.filter(({ part }) => test(part));
+  const keep = (all) => {
     counts.push(all.length);
     return all.slice(0, MAPPED);
   };
+  const of = (test) => keep(context.parts.filter(({ part }) => test(part)));
+  const isBad = ({ outcome }) => ["failed", "denied"].includes(outcome);
+  const isEdit = ({ kind }) => kind === "edit" || kind === "change";
+  // A group counts as many as it has: each of its failures, each file it edited. The denial of a call is one failure with the call.
+  const each = (test) => keep(context.parts.flatMap(({ part, element }) => {
+    const acts = part.acts.length > 1 ? part.acts.map((act) => ({ ...act, kind: part.kind, title: act.what })) : [part];
+    const isSaid = context.bySeq.get(part.seqs[0])?.fields.event === "approval";
+    const titles = acts.filter(test).map(({ title }) => title.slice(0, 60));
+    return isSaid ? [] : (isEdit(part) ? [...new Set(titles)] : titles).map((title) => [title, element]);
+  }));
   const lists = [
     ["Chapters", of((part) => part.kind === "prompt" || part.kind === "subagent" || part.kind === "step")
       .map(({ part, element }) => link(part.text.slice(0, 60) || part.title, element, part.kind === "prompt" ? "" : "inner"))],
-    ["Failures", of((part) => ["failed", "denied"].includes(part.outcome)).map(({ part, element }) => link(part.title.slice(0, 60), element, "bad"))],
-    ["Edits", of((part) => part.kind === "edit" || part.kind === "change").map(({ part, element }) => link(part.title.slice(0, 60), element))],
+    ["Failures", each(isBad).map(([label, element]) => link(label, element, "bad"))],
+    ["Edits", each((one) => isEdit(one) && !isBad(one)).map(([label, element]) => link(label, element))],
   ].map(([name, items], at) => [`${name} (${items.length < counts[at] ? `the first ${items.length} of ` : ""}${counts[at].toLocaleString("en")})`, items])
     .filter(([, items]) => items.length);
   const search = make("input", { type: "search", id: "search", "aria-label": "Search in this page", placeholder: "Search ( / )" });
@@ -1103,6 +1119,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
   const actor = isObject(started.actor) ? started.actor : {};
   const numbered = numberLines(lines, annexes);
   const context = { lines: numbered, bySeq: new Map(numbered.map((line) => [line.fields.seq, line])), objects, images, said, story,
+    usual: all.filter((line) => line.held === "log").length * 2 > all.length ? "log" : "seal",
     parts: [], elements: new Map(), told: new Map(), count: 0, began: started.started_at };
   const page = find("page");
   // Of a long record only what is in sight is laid out.
@@ -1114,7 +1131,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
     make("h1", {}, shown(title === request ? request : `${title}…`)),
     ...(title === request ? [] : [fold("The whole request", {}, () => [make("p", {}, shown(request))])]),
     makeList([
-      ["outcome", closed ? `${text(closed.outcome)}, ${localTime(closed.completed_at, DAY) || text(closed.completed_at)}${took >= 0 ? `, after ${spanOf(took)}` : ""}` : "open when it was exported"],
+      ["outcome", closed ? `${text(closed.outcome)}${closed.closed_by in CLOSERS ? ` (${CLOSERS[closed.closed_by]})` : ""}, ${localTime(closed.completed_at, DAY) || text(closed.completed_at)}${took >= 0 ? `, after ${spanOf(took)}` : ""}` : "open when it was exported"],
       ["asked by", [actor.actor_id, actor.model].filter(Boolean).map(text).join(" ")],
       ["part of", story?.asked.work],
       ["begun", localTime(started.started_at, DAY) || started.started_at],
@@ -1122,7 +1139,8 @@ function show(lines, annexes, objects, images, said, proofs, story) {
       ["why", story?.asked.why || started.match_reason],
       ["earlier in this turn", story?.before],
       ["calls", story && `${story.calls}${story.failed ? `, ${story.failed} failed or denied` : ""}`],
-      ["changed", story && (story.changed.length ? namesOf(story.changed.map((one) => one.path)) : "no file that a line tells of")],
+      ["changed", story && ([namesOf(story.changed.map((one) => one.path)), namesOf(listUnseen(story, context).map((fact) => fact.text))].filter(Boolean).join("; ")
+        || "no file that a line tells of")],
       ["tests after the last change", story && (TESTED[story.tests] ?? story.tests)],
       ["record", started.invocation_id],
       ["last seal", lines[lines.length - 1]?.fields["~"]],
@@ -1130,7 +1148,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
     ]));
   if (story) {
     const facts = (title, items) => (items.length ? [make("h2", {}, title), make("ul", {}, ...items.map((fact) =>
-      make("li", {}, shown(fact.text), make("span", { class: "quiet" }, fact.seqs.length ? ` (${nameLines(fact.seqs)})` : ""))))] : []);
+      make("li", {}, shown(fact.text), make("span", { class: "quiet" }, ...(fact.seqs.length ? [" (", ...linkLines(fact.seqs), ")"] : [])))))] : []);
     const done = make("div", { id: "done" }, ...(story.done.length ? story.done.map((part) => showPart(part, context))
       : [make("p", { class: "quiet" }, `Nothing was recorded ${story.outcome === "open" ? "yet" : "between the start and the end"}.`)]));
     page.append(...showRules(all, objects, story.told), ...showLanes(story, context), make("h2", {}, "Done"), done,
@@ -1138,7 +1156,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
     document.body.insertBefore(makeMap(context, story), page);
     watchKeys(context);
   }
-  page.append(...showModels(all), ...showWithheld(all), ...showSaid(said), make("h2", {}, "The record itself"), ...showLines(all));
+  page.append(...showModels(all), ...showWithheld(all), ...showSaid(said), make("h2", {}, "The record itself"), ...showLines(all, context));
 }
 
 // --- one way through

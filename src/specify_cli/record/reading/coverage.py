@@ -1,7 +1,7 @@
 """Say what of an agent's work a record does not hold, so that silence does not read as nothing.
 [pure]
 
-    list_unseen(started, lines)      # ["response (captured as a digest alone)", "cost"]
+    list_unseen(started, lines)      # ["response (captured as a digest alone)", "tokens"]
 
 A record without a prompt may be of a run without one, or of a harness that reports no prompts. A
 reader cannot see which. So this module names everything that the record of an agent's session can
@@ -86,7 +86,7 @@ def _list_untold(started: Fields, lines: Iterable[Fields]) -> list[str]:
         "answers": bool({"text_hash", "text_size"} & members),
         "model": "model" in members or "model_call" in events,
         "tokens": "tokens" in members or "model_call" in events,
-        "cost": "cost" in members,
+        "cost as billed": "cost" in members,
         "thinking": "thinking_hash" in members,
         "permissions": "approval" in events,
         "which agent made a call": harness not in _ONE_VOICE or "agents" in members,
