@@ -234,6 +234,49 @@ def test_list_names_the_zone_of_a_row_that_is_not_the_newest_ones(
     assert re.search(r" (07-02 )?12:00 CEST ", oldest)
 
 
+def test_several_changes_of_a_file_are_one_diff_as_on_its_page() -> None:
+    """The cases of tests/browser/test_page.py, with the rows that the page shows."""
+    many = "".join(f"line {number}\n" for number in range(1, 31))
+    first = "@@ -2,3 +2,4 @@\n line 2\n-line 3\n+line three\n+more\n line 4\n"
+    second = "@@ -3,2 +3,1 @@\n-line three\n-more\n+line 3\n@@ -21,2 +20,3 @@\n line 20\n+new\n line 21\n"
+    made = [
+        make_patch("sparse.py", diff=first),
+        make_patch("sparse.py", diff=second),
+        make_patch("whole.py", before=many, diff=first),
+        make_patch("whole.py", diff=second),
+        make_patch("made.py", "create", after="a\nb\n"),
+        make_patch("made.py", after="a\nc\n"),
+        make_patch("made.py", after="a\nc\n"),
+        make_patch("gone.py", "create", after="a\n"),
+        make_patch("gone.py", "delete"),
+        make_patch("lost.py", after="a\n") | {"witness": "tree"},
+        make_patch("lost.py", before="a\n", diff="@@ -1 +1 @@\n-a\n+b\n"),
+        make_patch("other.py", diff=first),
+        make_patch("other.py", diff="@@ -2 +2 @@\n-not this\n+that\n"),
+        {"event": "capture_gap", "reason": "unseen_change", "what": "by_hand.py"},
+    ]
+    lines = [re.sub(r"@@ .*", "@@", line) for line in render_changes(made)]
+    end = lines.index("modify lost.py (one of 2 steps)")
+
+    assert lines[:end] == [
+        "modify sparse.py +1 −0 (2 changes as one)", "@@", " line 20", "+new", " line 21", "",
+        "modify whole.py +1 −0 (2 changes as one)", "@@",
+        " line 18", " line 19", " line 20", "+new", " line 21", " line 22", " line 23", "",
+        "create made.py +2 −0 (3 changes as one)", "@@", "+a", "+c", "",
+        "delete gone.py +0 −0 (2 changes as one)", "",
+    ]  # fmt: skip
+    assert [line for line in lines[end:] if "steps" in line] == [
+        *["modify lost.py (one of 2 steps)"] * 2,
+        *["modify other.py (one of 2 steps)"] * 2,
+    ]
+    assert lines[-1] == "changed while no recorded tool ran: by_hand.py: what changed is not recorded"
+
+
+def make_patch(path: str, kind: str = "modify", **texts: str) -> dict[str, Any]:
+    held = {name: {"head": text} for name, text in texts.items()}
+    return {"event": "patch_apply", "path": path, "kind": kind, **held}
+
+
 def test_several_changes_of_a_file_are_said_to_be_steps() -> None:
     made: list[dict[str, Any]] = [
         {"event": "patch_apply", "path": path, "kind": "modify", "diff": {"head": "@@ -1 +1 @@\n-a\n+b"}}
@@ -241,7 +284,7 @@ def test_several_changes_of_a_file_are_said_to_be_steps() -> None:
     ]
     heads = [line for line in render_changes(made) if line.startswith("modify")]
 
-    assert heads[:3] == ["modify a.py (one of 2 steps)", "modify b.py", "modify a.py (one of 2 steps)"]
+    assert heads[:3] == [*["modify a.py (one of 2 steps)"] * 2, "modify b.py"]
     assert heads[3:] == ["modify a file whose name is not kept"] * 2
 
 

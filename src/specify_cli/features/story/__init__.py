@@ -5,8 +5,9 @@ line by line (docs/how-to.md).
     list(render_lines([]))
 
 Reading order: `commands.py` (show and tail), `lines.py` (a story, its changes or its lines at a
-terminal), `shapes.py` (its JSON). What a story is, and how calls are called, stands in
-`libraries/story/`, because pages, reports and comments show the same one.
+terminal), `changes.py` (several changes of a file as one), `shapes.py` (its JSON). What a story is,
+and how calls are called, stands in `libraries/story/`, because pages, reports and comments show the
+same one.
 
 Without this room `show` prints every line of a record with what it states. No record is written,
 and nothing here decides whether bytes are intact. No room imports it.

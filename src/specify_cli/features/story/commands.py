@@ -53,7 +53,8 @@ def show(values: Values) -> int:
         return 0
     if values["diff"] and not values["json"]:
         events = value["events"]
-        write_pages(render_changes(events if isinstance(events, Sequence) else ()))
+        get = FileObjectStore(project.root).get
+        write_pages(render_changes(events if isinstance(events, Sequence) else (), get))
         return 0
     story = tell_invocation(project, value)
     if values["json"]:

@@ -7,16 +7,19 @@ What it all means is decided in `libraries.story`; here it is cut to lines, inde
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint
 from specify_cli.cli.terminal.render import describe_span, local_clock, read_local
+from specify_cli.errors import InvocationError
+from specify_cli.features.story.changes import join_changes
 from specify_cli.libraries.story.story import Story, StoryPart
 from specify_cli.libraries.story.summary import ToldLine
 from specify_cli.libraries.story.words import BAD, NAMELESS, read_printed, read_text
+from specify_cli.record.reading.done_note import list_unseen_changes
 from specify_cli.record.reading.patch_lines import (
     ADDED,
     REMOVED,
@@ -27,6 +30,8 @@ from specify_cli.record.reading.patch_lines import (
 # Of a text so many characters are shown, and of an output so many lines, where it is not whole.
 _LONGEST_ANSWER = 300
 _NAMED = 4
+_STYLES = {"+": "added", "-": "failed"}
+Get = Callable[[str], bytes]
 
 
 def render_story(
@@ -78,40 +83,73 @@ def _say_limits(limits: Sequence[str], title: str) -> str:
     return paint(f"  ({one_line(text, 200)})", "dim") if text else ""
 
 
-def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
-    """Yield the recorded changes of files as diffs, one after the other: each step of a file that
-    several changed, which a page joins to one.
+def render_changes(lines: Sequence[Mapping[str, object]], get: Get | None = None) -> Iterator[str]:
+    """Yield the recorded changes of files as diffs, file by file: several of one as one diff, or
+    each step where too little is kept. Then what changed while no recorded tool ran.
 
-    `lines` are the fields of a record's lines.
+    `lines` are the fields of a record's lines, `get` returns the bytes of an object.
     """
-    steps = Counter(str(line.get("path")) for line in lines if line.get("event") == "patch_apply")
-    for line in lines:
-        if line.get("event") != "patch_apply":
+    files: dict[object, list[int]] = {}
+    for number, line in enumerate(lines):
+        if line.get("event") == "patch_apply":
+            # What failed changed nothing, and of two files without a name nobody knows whether
+            # they are one.
+            is_own = line.get("ok") is False or line.get("path") is None
+            files.setdefault(number if is_own else line["path"], []).append(number)
+
+    def read(value: object) -> str | None:
+        return _read_whole(value, get)
+
+    for places in files.values():
+        changes, number = [lines[place] for place in places], len(places)
+        path = one_line(changes[0].get("path") or NAMELESS)
+        rows = join_changes(changes, read) if number > 1 else None
+        if rows is not None:
+            came, gone = (sum(row[0] == sign for row in rows) for sign in "+-")
+            kinds = [change.get("kind") for change in changes]
+            kind = "delete" if "delete" in kinds else kinds[0]
+            yield paint(f"{kind} {path} +{came} −{gone} ({number} changes as one)", "head")
+            yield from (paint(row, _STYLES.get(row[0])) for row in rows)
+            yield ""
             continue
-        path = str(line.get("path") or NAMELESS)
-        step = f" (one of {steps[path]} steps)" if steps[path] > 1 else ""
-        failed = ": failed, so nothing of this was changed" if line.get("ok") is False else ""
-        yield paint(f"{line.get('kind')} {one_line(path)}{step}{failed}", "head")
-        for mark, row in _read_rows(line):
-            style = {"+": "added", "-": "failed"}.get((mark or row)[:1])
-            yield paint(f"{mark}{row}", style)
+        for line in changes:
+            step = f" (one of {number} steps)" if number > 1 else ""
+            failed = ": failed, so nothing of this was changed" if line.get("ok") is False else ""
+            yield paint(f"{line.get('kind')} {path}{step}{failed}", "head")
+            for mark, row in _read_rows(line, read):
+                yield paint(f"{mark}{row}", _STYLES.get((mark or row)[:1]))
+    for name in (unseen := list_unseen_changes(lines)):
+        yield f"changed while no recorded tool ran: {one_line(name)}: what changed is not recorded"
     if hidden := sum("withheld" in line for line in lines):
         yield f"a safe export left out {count(hidden, 'line')} of the record"
-    elif not steps:
+    elif not files and not unseen:
         yield "no change of a file is recorded"
 
 
-def _read_rows(line: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _read_whole(value: object, get: Get | None) -> str | None:
+    """Return a captured text if its line or its object holds it whole, otherwise None."""
+    if not isinstance(value, dict) or not isinstance(value.get("head"), str):
+        return None
+    if "object" in value and get:
+        with suppress(InvocationError, UnicodeDecodeError):
+            return get(str(value["object"])).decode()
+    is_cut = any(value.get(name) for name in ("tail", "object", "truncated"))
+    return None if is_cut else str(value["head"])
+
+
+def _read_rows(
+    line: Mapping[str, object], read: Callable[[object], str | None]
+) -> Iterator[tuple[str, str]]:
     """Yield the rows of a change, each with the mark before it, and a blank one after a text.
 
     Of a file whose text afterwards alone is kept, rows that did not come with the change have none.
     """
-    text, name = read_text(line.get("diff")), "diff"
+    text, name = read(line.get("diff")) or read_text(line.get("diff")), "diff"
     if "mode" in line:
         yield "", f"nothing but its mode changed, to {one_line(line['mode'])}"
         return
     if not text:
-        text, name = read_text(line.get("after")), "after"
+        text, name = read(line.get("after")) or read_text(line.get("after")), "after"
     if not text:
         after = line.get("after")
         is_empty = isinstance(after, dict) and after.get("size") == 0
