@@ -222,6 +222,18 @@ def test_a_subagent_whose_stage_is_a_path_stands_in_the_call_whose_result_names_
     ]
 
 
+def test_the_only_subagent_that_was_asked_stands_in_its_call_though_nothing_names_it() -> None:
+    """Codex names the path that it asked, and a stage that is no path."""
+
+    def tell(stage: str) -> list[Any]:
+        lines = call(1, "collaborationspawn_agent", {"message": "look"}, '{"task_name":"/root/look"}')
+        lines += [line(3, "stage_transition", agent="a1", to=f"subagent:{stage}")]
+        return titles(tell_story([*lines, *call(4, "Read", {"path": "a.py"}, agent="a1")]).done[0].parts)
+
+    assert tell("default") == [["asked a subagent: look", ["read a.py"]]]
+    assert tell("/root/other") == ["asked a subagent: look", ["subagent other (a1)", ["read a.py"]]]
+
+
 def test_subagents_that_begin_in_another_order_stand_in_the_call_that_names_them() -> None:
     def ask(seq: int, end: int, what: str, agent: str) -> list[dict[str, Any]]:
         begun, ended = call(seq, "Agent", {"description": what}, json.dumps({"agentId": agent}))

@@ -305,8 +305,9 @@ class Telling:
 
     def _begin_agent(self, entry: Entry) -> _Chapter:
         """Return the chapter of a subagent: that of the call whose result names the subagent or the
-        path that is its stage, otherwise of the first call that is under way, otherwise a new one.
-        Subagents that work side by side can begin in any order."""
+        path that is its stage, otherwise of the first call that is under way, or the only one whose
+        subagent is not known, otherwise a new one. Subagents that work side by side can begin in
+        any order."""
         path = say(entry.fields.get("to") or "").removeprefix("subagent:")
         names = [entry.agent or "", *([path] if path.startswith("/") else [])]
         agent = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w/-])")
@@ -318,7 +319,9 @@ class Telling:
         under_way = (
             pair for pair in self._asking if pair[0].status == "open" or pair[0].end_seq > entry.seq
         )
-        asking = next(chain(by_result, under_way), None)
+        is_told_apart = path.startswith("/") or len(self._asking) > 1
+        alone = [] if is_told_apart else [one for one in self._asking if one[0].status == "ok"]
+        asking = next(chain(by_result, under_way, alone), None)
         name = cut(path.rpartition("/")[2], _AGENT_LENGTH)
         if asking:
             self._asking = [pair for pair in self._asking if pair is not asking]
