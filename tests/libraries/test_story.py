@@ -222,6 +222,16 @@ def test_a_subagent_whose_stage_is_a_path_stands_in_the_call_whose_result_names_
     ]
 
 
+def test_a_story_says_whose_word_its_outcome_is() -> None:
+    words = {"agent": "the agent's own word", "person": "a person's word", "hook": "by how its session ended"}
+    for closed_by, whose in words.items():
+        closing = line(1, "completed", outcome="done", closed_by=closed_by)
+
+        assert [fact.text for fact in tell_story([closing]).judged] == [f"done ({whose})"]
+        assert [told.title for told in tell_lines([(closing,)])] == [f"ended as done ({whose})"]
+    assert tell_story([line(1, "completed", outcome="done")]).judged == ()
+
+
 def test_the_only_subagent_that_was_asked_stands_in_its_call_though_nothing_names_it() -> None:
     """Codex names the path that it asked, and a stage that is no path."""
 

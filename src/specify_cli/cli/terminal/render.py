@@ -22,7 +22,7 @@ from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint, terminal_width
 from specify_cli.record import layout
 from specify_cli.record.reading.done_note import Remark
-from specify_cli.record.reading.evidence import Evidence
+from specify_cli.record.reading.evidence import Evidence, describe_outcome
 from specify_cli.record.reading.printed_context import UNREAD, describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import describe_usage
@@ -36,13 +36,6 @@ _WIDE = 160
 # How many seconds a work may take before a bar tells of it.
 _PATIENCE = 1.0
 _KINDS = {"as_of_replay": "replay", "reexecution": "rerun"}
-# Whose word an outcome is, by who closed the record.
-_CLOSERS = {
-    "agent": "the agent's own word",
-    "person": "a person's word",
-    "hook": "by how its session ended",
-    "doctor": "closed later by doctor",
-}
 _OF_A_SESSION = {"session_id": "session", "agent_id": "subagent"}
 
 
@@ -314,9 +307,8 @@ def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
     else:
         took = describe_span(measure(started, completed))
         closing = next((entry for entry in reversed(entries) if entry.kind == "completed"), None)
-        closer = _CLOSERS.get(str(closing and closing.fields.get("closed_by")))
-        word = f" ({closer})" if closer else ""
-        end = f"{one_line(value.get('outcome') or 'closed')}{word} at {local_time(completed)}"
+        end = one_line(describe_outcome(closing.fields if closing else value))
+        end += f" at {local_time(completed)}"
         end += f", after {took}" if took else ""
     return end
 

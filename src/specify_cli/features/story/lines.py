@@ -90,7 +90,10 @@ def render_changes(lines: Sequence[Mapping[str, object]], get: Get | None = None
     `lines` are the fields of a record's lines, `get` returns the bytes of an object.
     """
     files: dict[object, list[int]] = {}
+    hidden, has_gaps = 0, False
     for number, line in enumerate(lines):
+        hidden += "withheld" in line
+        has_gaps |= line.get("reason") == "unseen_change"
         if line.get("event") == "patch_apply":
             # What failed changed nothing, and of two files without a name nobody knows whether
             # they are one.
@@ -118,9 +121,9 @@ def render_changes(lines: Sequence[Mapping[str, object]], get: Get | None = None
             yield paint(f"{line.get('kind')} {path}{step}{failed}", "head")
             for mark, row in _read_rows(line, read):
                 yield paint(f"{mark}{row}", _STYLES.get((mark or row)[:1]))
-    for name in (unseen := list_unseen_changes(lines)):
+    for name in (unseen := list_unseen_changes(lines) if has_gaps else ()):
         yield f"changed while no recorded tool ran: {one_line(name)}: what changed is not recorded"
-    if hidden := sum("withheld" in line for line in lines):
+    if hidden:
         yield f"a safe export left out {count(hidden, 'line')} of the record"
     elif not files and not unseen:
         yield "no change of a file is recorded"

@@ -15,6 +15,7 @@ from specify_cli.libraries.story.naming import describe_session, join_acts
 from specify_cli.libraries.story.story import Story, StoryPart
 from specify_cli.libraries.story.telling import Telling, tell_asked, tell_story
 from specify_cli.libraries.story.words import Act, cut
+from specify_cli.record.reading.evidence import describe_outcome
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
 from specify_cli.record.reading.views import get_seq
 
@@ -167,7 +168,7 @@ def _name_quiet(entry: Entry) -> str:
         ask = tell_asked(line)
         return f"{ask.by} asked: {cut(ask.request or 'its request was erased or left out', 200)}"
     if kind == "completed":
-        return f"ended as {say(line.get('outcome'))}"
+        return f"ended as {describe_outcome(line)}"
     if kind == "retrieval_response":
         hits = line.get("hits")
         return f"{count(len(hits), 'rule')} found" if isinstance(hits, list) else "rules found"

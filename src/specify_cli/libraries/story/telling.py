@@ -56,6 +56,7 @@ from specify_cli.libraries.story.words import (
 )
 from specify_cli.record.reading.choice import explain_choice
 from specify_cli.record.reading.done_note import RemarkSources
+from specify_cli.record.reading.evidence import describe_outcome
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import add_tokens
@@ -134,7 +135,7 @@ def tell_story(
         failed=telling.failed,
         tests=tested,
         left=(*_join_facts(unseen), *telling.list_open(), *failures),
-        judged=(*notes, *telling.judged),
+        judged=(*telling.ends, *notes, *telling.judged),
     )
 
 
@@ -239,6 +240,8 @@ class Telling:
         self.changed: dict[str, Changed] = {}
         self.changed_at: dict[str, list[int]] = {}
         self.judged: list[Fact] = []
+        # How the record ended, and whose word that is.
+        self.ends: list[Fact] = []
         self.calls = self.failed = 0
 
     def take(self, place: int, entry: Entry) -> None:
@@ -246,6 +249,8 @@ class Telling:
 
         `place` is the entry's position in the timeline: entries inside a step refer to it.
         """
+        if entry.kind == "completed" and "closed_by" in entry.fields:
+            self.ends = [Fact(describe_outcome(entry.fields), (entry.seq,))]
         if entry.kind in _OPENING or entry.fields.get("request_id") == "context":
             return
         claimed = entry.fields.get("claimed_at")

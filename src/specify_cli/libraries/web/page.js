@@ -932,7 +932,8 @@ function makeMap(context, story) {
   // A group counts as many as it has: each of its failures, each file it edited. The denial of a call is one failure with the call.
   const each = (test) => keep(context.parts.flatMap(({ part, element }) => {
     const acts = part.acts.length > 1 ? part.acts.map((act) => ({ ...act, kind: part.kind, title: act.what })) : [part];
-    const isSaid = context.bySeq.get(part.seqs[0])?.fields.event === "approval";
+    const said = context.bySeq.get(part.seqs[0])?.fields;
+    const isSaid = said?.event === "approval" && said.refers_to === "call";
     const titles = acts.filter(test).map(({ title }) => title.slice(0, 60));
     return isSaid ? [] : (isEdit(part) ? [...new Set(titles)] : titles).map((title) => [title, element]);
   }));

@@ -11,14 +11,21 @@ more than its claim.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.text import count
-from specify_cli.record.seal import is_imported
+from doctrine.text import count, say
+from specify_cli.record.seal import Fields, is_imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 # The reasons of a capture_gap about two reports that differ; older writers used the second one.
 CONTRADICTIONS = ("contradiction", "conflicting_duplicate")
+# Whose word an outcome is, by who closed the record.
+_CLOSERS = {
+    "agent": "the agent's own word",
+    "person": "a person's word",
+    "hook": "by how its session ended",
+    "doctor": "closed later by doctor",
+}
 
 
 class Evidence(NamedTuple):
@@ -93,3 +100,12 @@ def weigh_evidence(
             gaps += line.get("reason") not in (*CONTRADICTIONS, "unknown_payload")
     both = min(both, hooks)
     return Evidence(hooks, both + added, both, len(tree), contradictions, gaps, unknown, until)
+
+
+def describe_outcome(closing: Fields) -> str:
+    """Return the outcome and whose word it is, such as `done (the agent's own word)`.
+
+    `closing` are the fields of a `completed` line.
+    """
+    closer = _CLOSERS.get(say(closing.get("closed_by")))
+    return say(closing.get("outcome") or "closed") + (f" ({closer})" if closer else "")
