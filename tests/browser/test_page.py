@@ -795,6 +795,24 @@ def test_a_page_says_what_a_first_reader_looks_for(browser: Browser, tmp_path: P
     assert browser.value(ink) != browser.value(ink.replace(".bad summary", ".bad details.quiet summary"))
 
 
+def test_a_page_and_the_terminal_say_of_an_erased_change_that_it_was_erased(
+    browser: Browser, tmp_path: Path, cli: Cli
+) -> None:
+    run = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    patch = {"event": "patch_apply", "path": "a.py", "kind": "modify", "diff": "@@ -1 +1 @@\n-a\n+b\n"}
+    assert cli("profile-invocation", "record", run, stdin=json.dumps(patch).encode() + b"\n").code == 0
+    cli("profile-invocation", "complete", run)
+    assert cli("forget", "--path", "a.py", "--reason", "asked to", "--yes").code == 0
+    out = tmp_path / "run.html"
+    cli("invocations", "export", run, "--html", str(out))
+
+    assert check(browser, out)[0] == "checked"
+    assert "1 change of a file whose name is not kept" in browser.text("main dl")
+    assert "The text of this change was erased." in browser.text()
+    assert "1 change of a file whose name is not kept (line 4)" in browser.text()
+    assert "its text was erased" in cli("invocations", "show", run, "--diff").out
+
+
 def test_what_is_copied_as_markdown_holds_no_markup_of_the_record(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "run.html"
     write_run(

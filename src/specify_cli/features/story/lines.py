@@ -26,6 +26,7 @@ from specify_cli.record.reading.patch_lines import (
     digest_line,
     read_lines_member,
 )
+from specify_cli.record.seal import erased_members
 
 # Of a text so many characters are shown, and of an output so many lines, where it is not whole.
 _LONGEST_ANSWER = 300
@@ -156,7 +157,9 @@ def _read_rows(
     if not text:
         after = line.get("after")
         is_empty = isinstance(after, dict) and after.get("size") == 0
-        yield "", "it is empty" if is_empty else "its text was not kept"
+        is_erased = not {"diff", "after"}.isdisjoint(erased_members(line))
+        gone = "its text was erased" if is_erased else "its text was not kept"
+        yield "", "it is empty" if is_empty else gone
     elif name == "diff":
         # The path stands above; what a diff says of it before its first hunk may be another's.
         hunks = text.find("@@") if text.startswith(("--- ", "Index: ")) else 0

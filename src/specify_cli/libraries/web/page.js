@@ -498,7 +498,7 @@ function showPart(part, context) {
   context.count += 1;
   const approval = own[0] && sayApproval(own[0], part.title);
   const isSameDay = new Date(part.at).toDateString() === new Date(context.began).toDateString();
-  const took = [localTime(part.at, isSameDay ? CLOCK : DAY), spanOf(part.duration_ms), sayHeld(own, context), ...part.limits].filter(Boolean).join(" · ");
+  const took = [localTime(part.at, isSameDay ? CLOCK : DAY), spanOf(part.duration_ms), approval ? sayHeld(own, context) : own.some((line) => line.claim) ? "a claim" : "", ...part.limits].filter(Boolean).join(" · ");
   const head = [shown(`${bad ? "✗ " : ""}${approval ?? part.title}${part.outcome === "open" && !part.parts.length && part.kind !== "step" ? " (no end is recorded)" : ""}`), " ", make("span", { class: "quiet" }, shown(took))];
   let element;
   if (isWords) {
@@ -556,7 +556,8 @@ function showAct(act, context) {
   for (const { fields } of own) {
     if (fields.event === "patch_apply") {
       const rows = diffOf(fields, objects);
-      found.push(rows.length ? showDiff(rows) : make("p", { class: "quiet" }, fields.after?.size === 0 ? "It is empty." : "The text of this change was not kept."));
+      found.push(rows.length ? showDiff(rows) : make("p", { class: "quiet" }, fields.after?.size === 0 ? "It is empty."
+        : `The text of this change was ${isErased(fields) ? "erased" : "not kept"}.`));
     }
     const printed = fields.event === "tool_result" ? printedOf(fields.output, objects) : "";
     if (printed && !isPatched) found.push(make("pre", { tabindex: "0" }, coloured(hideImages(printed))));
@@ -568,6 +569,10 @@ function showAct(act, context) {
       value.length > 120 ? make("pre", { tabindex: "0" }, shown(value)) : value]))]));
   }
   return found;
+}
+
+function isErased({ erased }) {
+  return isObject(erased) && ["diff", "after"].some((name) => (Array.isArray(erased.members) ? erased.members : []).includes(name));
 }
 
 function linkLines(seqs) {
@@ -675,10 +680,16 @@ function listUnseen(story, { bySeq }) {
   return story.left.filter((fact) => fact.seqs.some((seq) => bySeq.get(seq)?.fields.reason === "unseen_change"));
 }
 
+function listNameless({ lines }) {
+  // The changes of files whose names were erased, or are in no line.
+  const seqs = lines.filter(({ fields }) => fields.event === "patch_apply" && fields.ok !== false && (fields.path ?? null) === null).map(({ fields }) => fields.seq);
+  return seqs.length ? [{ text: `${seqs.length} ${seqs.length === 1 ? "change" : "changes"} of a file whose name is not kept`, seqs }] : [];
+}
+
 function showChanges(story, context) {
   const { bySeq, objects } = context;
-  const unseen = listUnseen(story, context);
-  if (!story.changed.length && !unseen.length) return [];
+  const [unseen, nameless] = [listUnseen(story, context), listNameless(context)];
+  if (!story.changed.length && !unseen.length && !nameless.length) return [];
   const linesOf = (file) => file.seqs.map((seq) => bySeq.get(seq)?.fields).filter(Boolean);
   const countOf = (file) => (file.added === null ? "" : ` +${file.added} −${file.removed}`);
   const showEach = (fields) => fields.map((one) => showDiff(diffOf(one, objects)));
@@ -703,7 +714,8 @@ function showChanges(story, context) {
       fold("Before and after", {}, () => showSides(fields, objects, after))];
   }));
   const all = fold("The whole run as one diff", {}, () => story.changed.flatMap((file) => [make("p", {}, make("code", {}, shown(file.path))), ...showNet(file)]));
-  const notes = unseen.map((fact) => make("p", {}, shown(fact.text), make("span", { class: "quiet" }, ": what changed in it is not recorded (", ...linkLines(fact.seqs), ")")));
+  const notes = [...nameless, ...unseen].map((fact) => make("p", {}, shown(fact.text), make("span", { class: "quiet" },
+    unseen.includes(fact) ? ": what changed in it is not recorded (" : " (", ...linkLines(fact.seqs), ")")));
   return [make("h2", { id: "changes" }, "Changed"), ...rows, ...(rows.length ? [all] : []), ...notes];
 }
 
@@ -1140,7 +1152,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
       ["why", story?.asked.why || started.match_reason],
       ["earlier in this turn", story?.before],
       ["calls", story && `${story.calls}${story.failed ? `, ${story.failed} failed or denied` : ""}`],
-      ["changed", story && ([namesOf(story.changed.map((one) => one.path)), namesOf(listUnseen(story, context).map((fact) => fact.text))].filter(Boolean).join("; ")
+      ["changed", story && ([namesOf(story.changed.map((one) => one.path)), namesOf([...listNameless(context), ...listUnseen(story, context)].map((fact) => fact.text))].filter(Boolean).join("; ")
         || "no file that a line tells of")],
       ["tests after the last change", story && (TESTED[story.tests] ?? story.tests)],
       ["record", started.invocation_id],
