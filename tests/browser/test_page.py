@@ -768,7 +768,7 @@ def test_the_map_says_how_many_there_are_of_what_it_shows_in_part(browser: Brows
 
 def test_a_page_says_what_a_first_reader_looks_for(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "run.html"
-    edits = [{"event": "patch_apply", "path": "a.py", "kind": "modify", "ok": True, "lines": "+"}] * 3
+    edits = [{"event": "patch_apply", "path": "src/of/a.py", "kind": "modify", "ok": True, "lines": "+"}] * 3
     write_run(
         path,
         {"event": "prompt", "text": {"head": "do it"}},
@@ -776,6 +776,7 @@ def test_a_page_says_what_a_first_reader_looks_for(browser: Browser, tmp_path: P
         *tell_call(2, "cat missing", "no such file", "error"),
         *tell_call(3, "ls", "a.py"),
         *edits,
+        *[{**edits[0], "path": "b.py", "ok": False}] * 2,
         {"event": "capture_gap", "reason": "unseen_change", "what": "b.py"},
         *tell_call(4, "pytest -q", "1 failed", "error"),
         {"event": "completed", "outcome": "done", "closed_by": "agent"},
@@ -784,12 +785,13 @@ def test_a_page_says_what_a_first_reader_looks_for(browser: Browser, tmp_path: P
 
     head, whole = browser.text("main dl"), browser.text()
     assert "done (the agent's own word)" in head
-    assert "a.py; changed while no recorded tool ran: b.py" in head
-    assert "changed while no recorded tool ran: b.py: what changed in it is not recorded (line 11)" in whole
+    assert "src/of/a.py; changed while no recorded tool ran: b.py" in head
+    assert "changed while no recorded tool ran: b.py: what changed in it is not recorded (line 13)" in whole
     heads = browser.value("[...document.querySelectorAll('#map summary')].map((one) => one.textContent)")
-    assert heads == ["Chapters (1)", "Failures (3)", "Edits (1)"]
+    assert heads == ["Chapters (1)", "Failures (5)", "Edits (1)"]
     links = browser.value("[...document.querySelectorAll('#map .bad')].map((one) => one.textContent)")
-    assert links == ["ls nowhere", "cat missing", "ran pytest -q: 1 failed"]
+    assert links == ["ls nowhere", "cat missing", "b.py", "b.py", "ran pytest -q: 1 failed"]
+    assert browser.value("document.querySelector('#map details:last-of-type li').textContent") == "a.py"
     assert whole.count("sealed only") == 1 and "lines 2, 3" in whole
     ink = "getComputedStyle(document.querySelector('.bad summary')).color"
     assert browser.value(ink) != browser.value(ink.replace(".bad summary", ".bad details.quiet summary"))

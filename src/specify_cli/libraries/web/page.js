@@ -940,20 +940,22 @@ function makeMap(context, story) {
   };
   const of = (test) => keep(context.parts.filter(({ part }) => test(part)));
   const isBad = ({ outcome }) => ["failed", "denied"].includes(outcome);
-  const isEdit = ({ kind }) => kind === "edit" || kind === "change";
+  const isDone = (one) => !isBad(one) && (one.kind === "edit" || one.kind === "change");
   // A group counts as many as it has: each of its failures, each file it edited. The denial of a call is one failure with the call.
   const each = (test) => keep(context.parts.flatMap(({ part, element }) => {
-    const acts = part.acts.length > 1 ? part.acts.map((act) => ({ ...act, kind: part.kind, title: act.what })) : [part];
+    const isFile = test === isDone;
+    const acts = part.acts.length > (isFile ? 0 : 1) ? part.acts.map((act) => ({ ...act, kind: part.kind, title: act.what })) : [part];
     const said = context.bySeq.get(part.seqs[0])?.fields;
-    const isSaid = said?.event === "approval" && said.refers_to === "call";
-    const titles = acts.filter(test).map(({ title }) => title.slice(0, 60));
-    return isSaid ? [] : (isEdit(part) ? [...new Set(titles)] : titles).map((title) => [title, element]);
+    if (said?.event === "approval" && said.refers_to === "call") return [];
+    const titles = acts.filter(test).map(({ title }) => title);
+    // The end of a path tells files apart where there is little room.
+    return (isFile ? [...new Set(titles)].map((path) => path.split("/").at(-1)) : titles).map((title) => [title.slice(0, 60), element]);
   }));
   const lists = [
     ["Chapters", of((part) => part.kind === "prompt" || part.kind === "subagent" || part.kind === "step")
       .map(({ part, element }) => link(part.text.slice(0, 60) || part.title, element, part.kind === "prompt" ? "" : "inner"))],
     ["Failures", each(isBad).map(([label, element]) => link(label, element, "bad"))],
-    ["Edits", each((one) => isEdit(one) && !isBad(one)).map(([label, element]) => link(label, element))],
+    ["Edits", each(isDone).map(([label, element]) => link(label, element))],
   ].map(([name, items], at) => [`${name} (${items.length < counts[at] ? `the first ${items.length} of ` : ""}${counts[at].toLocaleString("en")})`, items])
     .filter(([, items]) => items.length);
   const search = make("input", { type: "search", id: "search", "aria-label": "Search in this page", placeholder: "Search ( / )" });
