@@ -316,7 +316,7 @@ def test_a_run_in_a_few_words_joins_deeds_of_one_kind_wherever_they_stand() -> N
 
     assert told.done == ("5 calls, 1 failed or denied: read 2 files; ran pytest -q ×2, 1 failed; asked 1 subagent")
     assert told.said == "x" * 299 + "…"
-    assert told.left == (*(f"changed while no recorded tool ran: {number}.py" for number in range(3)), "and 2 more")
+    assert told.left == (*(f"changed while no recorded tool ran: {number}.py" for number in range(4)), "and 1 more")
     assert told.judged == ("allowed by ann (claimed)",)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Line = Mapping[str, object]
 
-_DEEDS, _FACTS, _SENTENCE, _SAID = 12, 3, 120, 300
+_DEEDS, _FACTS, _SENTENCE, _SAID = 12, 4, 120, 300
 
 
 class Summary(NamedTuple):
@@ -57,7 +57,7 @@ class ToldLine(NamedTuple):
 def summarize_story(story: Story) -> Summary:
     """Return a story in a few words; acts of one deed are counted together, wherever they stand.
 
-    It names at most twelve deeds of 120 characters, 300 characters of the answer, and three facts
+    It names at most twelve deeds of 120 characters, 300 characters of the answer, and four facts
     of each kind; further facts are counted.
     """
     parts = list(_walk(story.done))
@@ -82,7 +82,7 @@ def summarize_story(story: Story) -> Summary:
 
 
 def _cut_facts(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the first three texts, each of at most 120 characters, and how many more there are."""
+    """Return the first four texts, each of at most 120 characters, and how many more there are."""
     more = [f"and {len(texts) - _FACTS} more"] if len(texts) > _FACTS else []
     return (*(cut(text, _SENTENCE) for text in texts[:_FACTS]), *more)
 
