@@ -213,11 +213,16 @@ def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def find_worktrees(root: str) -> list[str]:
+    """Return those of the other worktrees that have records, as `list_worktrees` does."""
+    return [one for one in list_worktrees(root) if os.path.isdir(f"{one}/{layout.EVENTS}")]
+
+
+def list_worktrees(root: str) -> list[str]:
     """Return the absolute paths of this project in the other worktrees of its repository, which
     git's own folder lists.
 
-    Worktrees without records are left out, and entries of git's that lead to what is not theirs: of
-    a copied project they name the worktrees of the first one.
+    Entries of git's that lead to what is not theirs are left out: of a copied project they name the
+    worktrees of the first one.
 
     `root` is the project's folder. A worktree on a disk that is not mounted is left out.
     """
@@ -236,8 +241,7 @@ def find_worktrees(root: str) -> list[str]:
                 folders.append(os.path.normpath(os.path.join(other, place)))
         except (OSError, ValueError):
             continue
-    others = dict.fromkeys(one for one in folders if one != root)
-    return [one for one in others if os.path.isdir(f"{one}/{layout.EVENTS}")]
+    return list(dict.fromkeys(one for one in folders if one != root))
 
 
 def _leads_to(top: str, entry: str) -> bool:

@@ -182,6 +182,17 @@ def test_sessions_and_worktrees_stay_apart(hook: Hook, chartered: Path, run: str
     assert [e["call_id"] for e in events(chartered, run)] == ["of-first"]
 
 
+def test_work_in_a_worktree_that_the_agent_made_is_the_records_that_its_session_is_bound_to(
+    hook: Hook, chartered: Path, run: str, home: Path
+) -> None:
+    git(chartered, "commit", "-q", "--allow-empty", "-m", "start", home=home)
+    git(chartered, "worktree", "add", "-q", "../side", home=home)
+    side = chartered.parent / "side"
+    hook(post(side, "Write", tool_input={"file_path": "new.txt", "content": "x"}), cwd=side)
+
+    assert [e["path"] for e in events(chartered, run) if e["event"] == "patch_apply"] == [str(side / "new.txt")]
+
+
 def test_a_secret_in_a_payload_is_nowhere_in_clear(hook: Hook, chartered: Path, run: str) -> None:
     hook(pre(chartered, "Bash", tool_input={"command": f"curl -H 'Authorization: Bearer {SECRET}'"}))
     hook(post(chartered, "Bash", tool_response={"stdout": f"export TOKEN={SECRET}\n"}))
@@ -524,7 +535,7 @@ def test_a_patch_is_named_from_the_projects_top_wherever_the_agent_works(hook: H
         hook(post(chartered, "Write", f"t{number}", **given), cwd=below)
 
     found = [e["path"] for e in events(chartered, run) if e["event"] == "patch_apply"]
-    assert found == ["api/src/a.py", "b.py", "api/c.py", "/etc/hosts", "../../out.py"]
+    assert found == ["api/src/a.py", "b.py", "api/c.py", "/etc/hosts", str(chartered.parent / "out.py")]
 
 
 def test_where_no_binding_can_be_kept_the_record_is_found_by_its_session(hook: Hook, chartered: Path, run: str) -> None:

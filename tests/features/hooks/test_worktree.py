@@ -33,7 +33,7 @@ class Agent:
     def __init__(self, cli: Cli, root: Path, home: Path, session: str = SESSION) -> None:
         self.cli, self.root, self.home, self.session = cli, root, home, session
         self.env = {"CLAUDE_CODE_SESSION_ID": session}
-        self.run = str(cli("do", "implement WP03", "--json", env=self.env).json()["invocation_id"])
+        self.run = str(cli("do", "implement WP03", "--json", cwd=root, env=self.env).json()["invocation_id"])
         self.calls = 0
 
     def tell(self, event: str, **payload: Any) -> None:
@@ -1100,7 +1100,7 @@ def test_a_project_below_the_top_of_its_worktree_is_looked_at_alone(cli: Cli, ho
     (project / "outer.py").write_text("one\n")
     git(project, "add", "-A", home=home)
     git(project, "commit", "-qm", "start", home=home)
-    agent = Agent(lambda *argv, **more: cli(*argv, cwd=inner, **more), inner, home)
+    agent = Agent(cli, inner, home)
     agent.shell("true")
     agent.shell("echo two >> a.py; echo new > new.py; echo two >> ../outer.py")
     agent.stop()
@@ -1240,3 +1240,51 @@ def test_what_a_subagent_changes_after_its_record_closed_is_said_of_that_record(
     report = agent.cli("invocations", "verify", "--all", "--json").json()
     assert [item for item in report["findings"] if item["severity"] == "error"] == []
     assert agent.run in agent.cli("why", "a.py:7").out
+
+
+@pytest.mark.parametrize("place", ["../side", ".worktrees/side"])
+def test_what_a_shell_changes_in_a_worktree_that_the_agent_made_is_its_own(agent: Agent, place: str) -> None:
+    """Also in the call that makes it; there git brings what is not told, and which lines came is not known."""
+    name = str((agent.root / place).resolve()) if place.startswith("..") else place
+    agent.shell(f"git worktree add -q -b side {place}")
+    agent.shell(f"cd {place} && echo one > new.txt && echo more >> a.py")
+    agent.shell(f"rm {place}/b.py")
+    came = agent.came(f"{name}/new.txt")
+    agent.shell(f"git worktree add -q -b third {place}2 && cd {place}2 && echo two > made.txt && echo x >> a.py")
+    agent.stop()
+
+    assert agent.seen() == [
+        *(("modify", f"{name}/a.py"), ("create", f"{name}/new.txt"), ("delete", f"{name}/b.py")),
+        *(("modify", f"{name}2/a.py"), ("create", f"{name}2/made.txt")),
+    ]
+    assert (came, agent.unseen()) == ({digest_line("one")}, [])
+
+
+def test_another_worktree_in_which_a_person_or_another_session_works_is_left_to_them(
+    agent: Agent, cli: Cli, home: Path
+) -> None:
+    git(agent.root, "worktree", "add", "-q", "-b", "side", "../side")
+    side = agent.root.parent / "side"
+    other = Agent(cli, side, home, SESSION[:-1] + "2")
+    (side / "a.py").write_text("by hand\n")
+    aside()
+    agent.shell("git -C ../side log -1")
+    aside()
+    other.shell("echo two >> b.py")
+    agent.stop()
+    other.stop()
+
+    assert (agent.seen(), agent.unseen(), other.seen()) == ([], [], [("modify", "b.py")])
+
+
+def test_another_worktree_that_is_too_large_for_calls_is_compared_at_turns_and_said(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specify_cli.features.hooks.worktree.look.MAX_FILES", 8)
+    agent.shell("git worktree add -q -b side .worktrees/side")
+    agent.shell("cd .worktrees/side && echo one > new.txt")
+    told = agent.seen()
+    agent.stop()
+
+    assert (told, agent.seen()) == ([], [("create", ".worktrees/side/new.txt")])
+    assert [line["what"] for line in agent.lines() if line.get("reason") == "tree_too_large"] == [".worktrees/side/"]

@@ -58,8 +58,9 @@ def find_site(
         for place, name in enumerate(folders)
     ]
     projects = list(dict.fromkeys(project for group in around for project in group))
-    if len(projects) > 1 and call.session_id:
-        for group in (around[-1], *around[:-1]):
+    if len(projects) != 1 and call.session_id:
+        # the agent may have gone to a worktree that it made
+        for group in (around[-1], *around[:-1], _find_projects(find_in_main(folder), home)):
             for root, git_dir in reversed(group):
                 for agent in dict.fromkeys((call.subagent, None)):
                     binding = binding_of(root, harness, call.session_id, agent)
@@ -110,16 +111,16 @@ def find_name(at: Site, path: str | None) -> str | None:
 def _place_event(event: HookEvent, at: Site, elsewhere: bool) -> HookEvent:
     """Return an event placed in the project.
 
-    A patch gets its path below the project where it lies there; a relative path starts where the
-    agent works. A call made in a folder elsewhere names that folder.
+    A patch gets its path below the project where it lies there, else the whole one; a relative path
+    starts where the agent works. A call made in a folder elsewhere names that folder.
     """
     if event.event == "tool_call" and elsewhere:
         return event._replace(payload={**event.payload, "cwd": at.folder[:MAX_PATH]})
     path = event.path
     if event.event != "patch_apply" or not isinstance(path, str):
         return event
-    name = find_name(at, path)
-    return event._replace(payload={**event.payload, "path": name}) if name else event
+    name = find_name(at, path) or (os.path.normpath(os.path.join(at.folder, path)))
+    return event._replace(payload={**event.payload, "path": name})
 
 
 def _is_elsewhere(at: Site) -> bool:

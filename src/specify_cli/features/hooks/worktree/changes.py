@@ -10,6 +10,7 @@ and in no edit that a record reports, is a `capture_gap` *unseen_change*.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable, Mapping
 
@@ -18,7 +19,7 @@ from doctrine.text import make_encodable
 from specify_cli.features.hooks.direct import read_lines
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.calls import EDITING_TOOLS, WRITING_TOOLS
-from specify_cli.features.hooks.payload.site import Site
+from specify_cli.features.hooks.payload.site import Site, find_name
 from specify_cli.features.hooks.payload.transcript_end import Ends, read_ends
 from specify_cli.features.hooks.worktree.contents import (
     Content,
@@ -28,6 +29,7 @@ from specify_cli.features.hooks.worktree.contents import (
     was_loose_before,
 )
 from specify_cli.features.hooks.worktree.judge import (
+    BRINGS,
     EXECUTABLE,
     TELLS,
     Change,
@@ -36,6 +38,7 @@ from specify_cli.features.hooks.worktree.judge import (
     describe_change,
     judge_call,
     judge_change,
+    list_named,
 )
 from specify_cli.features.hooks.worktree.known import ENDED, File, KnownTree, stamp
 from specify_cli.features.hooks.worktree.listing import (
@@ -44,6 +47,7 @@ from specify_cli.features.hooks.worktree.listing import (
     Moved,
     find_arrival,
     find_entry,
+    find_moved,
     list_gone,
     list_unknown_folders,
 )
@@ -64,10 +68,8 @@ from specify_cli.storage.store import FileRecordStore
 
 _MAX_CHANGED = 200
 _LEFT_OUT = f"of more than {_MAX_CHANGED} files that changed at once these are not told"
-# Of the words of commands so many are looked at, and so many files that they name are read.
-_MAX_WORDS, _MAX_NAMED = 1_000, 16
-# What stands in no name
-_MARKS = dict.fromkeys(map(ord, "'\"`\\<>|;&()={}[],"), " ")
+# Of the files that commands name so many are read.
+_MAX_NAMED = 16
 _TAIL = 1024 * 1024
 
 
@@ -85,6 +87,9 @@ class Changes:
         is_late: bool = False,
     ) -> None:
         self._at, self._root, self._index, self._is_small = at, at.root, index, is_small
+        self._tree = index.root
+        # what stands before the names of files in another worktree than the record's
+        self._above = "" if self._tree == at.root else f"{find_name(at, self._tree) or self._tree}/"
         self._is_late = is_late
         self._recorder, self._settings = recorder, recorder.settings
         self._reader = Reader(index, recorder.settings)
@@ -96,16 +101,16 @@ class Changes:
                 f"git's index names {self._index.total} files, so they are compared at the ends "
                 "of turns only, and which lines came is not told"
             )
-            body = gap("tree_too_large", "changes of files", message=message)
-            self._append([(Composed(body), "size")])
+            body = gap("tree_too_large", self._mask("") or "changes of files", message=message)
+            self._append([(Composed(body), f"{self._above}size")])
             return KnownTree(now, "", "", {}, [], [], {})
         top, prefix = self._index.top, self._index.prefix
         if os.path.lexists(f"{top}/.gitmodules"):
             # git's index names the folder of another repository as if it were a file
             paths = map(os.fsdecode, self._index.paths)
-            inner = [path for path in paths if os.path.isdir(f"{self._root}/{path}")]
+            inner = [path for path in paths if os.path.isdir(f"{self._tree}/{path}")]
             message = "another repository: of its files only what edits of tools tell is recorded"
-            names = [mask_path(path, self._settings.rules) for path in inner[:_MAX_CHANGED]]
+            names = [self._mask(path) for path in inner[:_MAX_CHANGED]]
             self._append(
                 [(Composed(gap("submodule", name, message=message)), name) for name in names]
             )
@@ -116,7 +121,7 @@ class Changes:
             path = named[len(prefix) :]
             if path and not path.startswith(f"{layout.KITTIFY}/") and path not in files:
                 try:
-                    moved[path] = os.lstat(f"{self._root}/{path}")
+                    moved[path] = os.lstat(f"{self._tree}/{path}")
                 except OSError:
                     files[path] = File(0)
         files |= {path: stamp(state) for path, state in moved.items()}
@@ -124,6 +129,17 @@ class Changes:
         return KnownTree(
             now, base, self._index.stamp, files, *list_unknown_folders(self._index), {}
         )
+
+    def find_in_new(
+        self, known: KnownTree, since: int, ended: str
+    ) -> tuple[KnownTree, Moved | None]:
+        """Return how a work tree stood when the call that `ended` made it, after `since` (ns), and
+        what moved there; as it is `known` where another made it."""
+        state = os.lstat(f"{self._index.top}/.git")
+        if not stat.S_ISREG(state.st_mode) or state.st_ctime_ns < since:
+            return known, None
+        known = known._replace(at=state.st_ctime_ns, files={}, calls={ended: BRINGS})
+        return known, find_moved(self._index, known)
 
     def record(self, moved: Moved, known: KnownTree, at: int, ended: str | None) -> int:
         """Append what the changes since the last look are, keep in `known` how their files stand,
@@ -168,14 +184,14 @@ class Changes:
             if not change:
                 continue
             if owner.whose == "hand":
-                hands[mask_path(path, self._settings.rules)] = moments[path]
+                hands[self._mask(path)] = moments[path]
             elif owner.whose == "own":
                 blob = "" if not content or content.blob not in has else content.blob
                 if brought or owner.brings or self._is_not_own(path, known, owner, blob):
                     change = change._replace(lines=None)
                 if change.lines is not None or not owner.is_named:
                     item = self._compose(path, moments[path], change, owner, content)
-                    items.append((item, f"{path}\0{moments[path]}"))
+                    items.append((item, f"{self._above}{path}\0{moments[path]}"))
         for body in describe_unseen(hands):
             items.append((Composed(body), f"{body['what']}\0{body['message']}"))
         if (left_out := len(moved.files) - len(as_git) - len(contents)) > 0:
@@ -206,21 +222,22 @@ class Changes:
         told_later = str([one.get("args") for one in self._lines if one.get("call_id") in ids])
         kinds = {name: kind for name, kind in known.calls.items() if name not in untold}
         moments = {
-            path: find_arrival(self._root, path, state, known.at - TICK) // 1_000_000
+            path: find_arrival(self._tree, path, state, known.at - TICK) // 1_000_000
             for path, state in moved.files.items()
         }
         moments |= {path: moment // 1_000_000 for path, moment in moved.gone.items()}
         others: list[Activity] | None = None
         owners = {}
         for path, moment in moments.items():
-            named = mask_path(path, self._settings.rules)
+            named = self._mask(path)
             owner = judge_change(named, moment, own, (), kinds)
             if owner.whose in ("own", "hand"):
                 if others is None:
                     since = min(moments.values())
                     since = min(since, known.at // 1_000_000) if moved.gone else since
-                    asked = (self._root, self._recorder.invocation_id, since - 1000, now)
-                    others = list(read_others(*asked))
+                    asked = (self._recorder.invocation_id, since - 1000, now)
+                    roots = {self._root, self._tree}
+                    others = [one for root in roots for one in read_others(root, *asked)]
                 owner = judge_change(named, moment, own, others, kinds)
             # Of a file that is gone the time is at most that of its folder. A tool that edits one
             # file removes none.
@@ -275,8 +292,7 @@ class Changes:
         record: what a call leaves of these elsewhere may be anybody's."""
         calls = {call.call_id for owner in owners for call in owner.calls}
         args = [line.get("args") for line in self._lines if line.get("call_id") in calls]
-        words = str(args).replace("\\n", " ").translate(_MARKS).split()[:_MAX_WORDS]
-        named = sorted({os.path.join(self._at.folder, word) for word in words})
+        named = sorted(list_named(args, self._at.folder))
         return {
             line
             for path in [*filter(os.path.isfile, named)][:_MAX_NAMED]
@@ -307,7 +323,8 @@ class Changes:
         self, path: str, moment: int, change: Change, owner: ChangeOwner, content: Content | None
     ) -> Composed:
         """Return the line of a change that a call made."""
-        payload: dict[str, object] = {"path": make_encodable(path), "kind": change.kind}
+        named = make_encodable(f"{self._above}{path}")
+        payload: dict[str, object] = {"path": named, "kind": change.kind}
         if len(owner.calls) == 1:
             payload["call_id"] = owner.calls[0].call_id
         agents = {call.agent for call in owner.calls}
@@ -326,6 +343,10 @@ class Changes:
         if content and content.text is None and content.file.digest and keeps:
             body["after_hash"] = content.file.digest
         return done._replace(body=body)
+
+    def _mask(self, path: str) -> str:
+        """Return a path of the tree as lines of the record name it."""
+        return mask_path(f"{self._above}{path}", self._settings.rules)
 
     def _read(self, moved: Mapping[str, os.stat_result]) -> dict[str, Content]:
         """Return the first of the files that moved, as they are."""

@@ -13,7 +13,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import find_bound
 from specify_cli.features.hooks.payload.calls import find_path
 from specify_cli.features.hooks.payload.site import find_name
-from specify_cli.features.hooks.worktree.judge import TELLS, WAITS, judge_call
+from specify_cli.features.hooks.worktree.judge import TELLS, WAITS, judge_call, list_named
 from specify_cli.record import layout
 
 if TYPE_CHECKING:
@@ -68,6 +68,22 @@ def _look_around(at: Site, call: HookInput) -> None:
     _look(at, place, call, begun=(event.named_id, kind), only=only)
 
 
+def _list_trees(at: Site, place: Place, args: object) -> list[str]:
+    """Return where the project lies in those other worktrees in which calls of a record work: that
+    the folder or the arguments of this one name, or that were looked at before."""
+    if not os.path.isdir(f"{at.git_dir}/worktrees"):
+        return []
+    from specify_cli.features.hooks.worktree.known import name_known
+    from specify_cli.storage.worktrees import list_folder, list_worktrees  # few projects have any
+
+    trees, looked = list_worktrees(at.root), list_folder(f"{at.root}/{layout.TREE}")
+    named = set()
+    for path in (at.folder, *list_named(args, at.folder)):
+        around = [tree for tree in (at.root, *trees) if f"{path}/".startswith(f"{tree}/")]
+        named |= {max(around, key=len, default="")}  # one can lie in another
+    return [tree for tree in trees if tree in named or name_known(place, tree) in looked]
+
+
 def _look(
     at: Site,
     place: Place,
@@ -82,7 +98,10 @@ def _look(
     # most calls that edit a file need none of this
     from specify_cli.features.hooks.worktree.look import look
 
+    args = (call.begin or call.events[-1]).payload.get("args")
     try:
+        for tree in _list_trees(at, place, args) if only is None else ():
+            look(at, place, call=begun, ended=ended, tree=tree)
         if look(at, place, call=begun, only=only, ended=ended):
             return
     except InvocationError as error:
@@ -104,6 +123,7 @@ def look_after(at: Site, recorder: Recorder) -> None:
     from specify_cli.features.hooks.worktree.look import look  # as above
 
     try:
-        look(at, recorder.place, recorder=recorder)
+        for tree in (*_list_trees(at, recorder.place, ""), None):
+            look(at, recorder.place, recorder=recorder, tree=tree)
     except (InvocationError, OSError, ValueError) as error:
         note_failure(at, error)

@@ -7,6 +7,7 @@ What two could have done is claimed for neither.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 
@@ -32,6 +33,8 @@ _BRINGING = (
 _ON_RECORDS, _JOINING = "spec-kitty profile-invocation ", (";", "&", "|", "\\n", "$(", "`")
 _WAITING = ("agent", "task", "question", "ask_user", "plan", "fetch", "search", "skill", "todo")
 EXECUTABLE = 0o100
+# Of the words of arguments so many are looked at; these marks stand in none.
+_MAX_WORDS, _MARKS = 1_000, dict.fromkeys(map(ord, "'\"`\\<>|;&()={}[],"), " ")
 # Lines that came to a file and are as many as these prove no copy.
 _FEW = 2
 # A file system's clock is late by this much at most.
@@ -52,6 +55,13 @@ def judge_call(tool: str, args: object) -> str:
     if _ON_RECORDS in spelled and not any(mark in spelled for mark in _JOINING):
         return WAITS
     return BRINGS if re.search(_BRINGING, spelled) else OWN
+
+
+def list_named(args: object, folder: str) -> set[str]:
+    """Return what the first words of a call's arguments are as paths from a folder, whether
+    something is there or not. [pure]"""
+    words = str(args).replace("\\n", " ").translate(_MARKS).split()[:_MAX_WORDS]
+    return {os.path.normpath(os.path.join(folder, word)) for word in words}
 
 
 def _list_running(activity: Activity) -> list[Call]:

@@ -1,7 +1,8 @@
 """How the files of a work tree stood at the last look.
 
-It lies in `.kittify/local/tree/`, a file for each record, under this clone's key: who has not the
-key cannot make a line be claimed. Of a text it keeps digests of its masked lines, and no word.
+It lies in `.kittify/local/tree/`, a file for each record and worktree, under this clone's key: who
+has not the key cannot make a line be claimed. Of a text it keeps digests of its masked lines, and
+no word.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.invocation.bindings import short_digest
 from specify_cli.record import layout
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from specify_cli.storage.store import Place
 
 # What is not stored beyond this is not known at the next look.
 _MAX_KNOWN = 4 * 1024 * 1024
@@ -54,6 +58,12 @@ class KnownTree(NamedTuple):
     folders: list[str]
     ignored: list[str]
     calls: dict[str, str]
+
+
+def name_known(place: Place, tree: str | None) -> str:
+    """Return the name under which it is stored how a work tree stood for a record: the project's,
+    or `tree` in another worktree."""
+    return place.invocation_id + (f"-{short_digest(tree)}" if tree else "")
 
 
 def read_known(folder_fd: int, name: str, secret: bytes) -> KnownTree | None:

@@ -7,6 +7,7 @@ where there is one (`tests/benchmarks/test_bench_tree.py`).
 from __future__ import annotations
 
 import time
+from contextlib import closing, nullcontext
 
 from doctrine import os
 from doctrine.git import find_worktree
@@ -19,6 +20,7 @@ from specify_cli.features.hooks.worktree.known import (
     ENDED,
     KnownTree,
     forget_old,
+    name_known,
     read_known,
     write_known,
 )
@@ -52,6 +54,7 @@ def look(
     ended: str | None = None,
     recorder: Recorder | None = None,
     is_late: bool = False,
+    tree: str | None = None,
 ) -> bool:
     """Look at a work tree, and record what its calls changed and what nobody reports; False where
     the record is closed.
@@ -59,10 +62,11 @@ def look(
     `call` is the one that begins, with its kind (`judge_call`); with `only`, one file is compared
     before or after it. `ended` is the one that ended: then a large tree is compared where other
     records may change it. A `recorder` comes at a turn's end. With `is_late` the record is closed,
-    and changes of its calls become annexes. Raises as writes do.
+    and changes of its calls become annexes. `tree` is another worktree's. Raises as writes do.
     """
     now = time.time_ns()
-    top, key = find_worktree(at.root), digest_key(at.git_dir)
+    root, most = (at.root, MAX_FILES) if tree is None else (tree, MAX_FILES // 2)
+    top, key = find_worktree(root), digest_key(at.git_dir)
     if top is None or not key:
         return True  # nothing can be known here, for this record or another
     if not is_late and not _is_open(at.root, place):
@@ -72,35 +76,34 @@ def look(
     except InvocationError:
         return True  # another hook looks: this call is not seen to begin, and claims nothing
     with locked as fd:
-        index = read_index(at.root, top)
-        if ended and index.total > MAX_AFTER and not (is_late or _has_others(fd)):
+        index = read_index(root, top)
+        if ended and index.total > MAX_AFTER and not (tree or is_late or _has_others(fd)):
             return True
-        known = read_known(fd, place.invocation_id, key.secret)
+        known = read_known(fd, name_known(place, tree), key.secret)
         if is_late and (not known or (ended and known.calls.get(ended, ENDED) == ENDED)):
             return False
         only = _narrow(only, known, ended)
-        is_small, moved, until = index.total <= MAX_FILES, None, now
+        is_small, moved, until = index.total <= most, None, now
         if known and (only is not None or is_small or recorder):
-            moved = find_moved(index, known) if only is None else look_at_file(at.root, only, known)
+            moved = find_moved(index, known) if only is None else look_at_file(root, only, known)
         if not known or (moved and (moved.files or moved.gone)):
             from specify_cli.features.hooks.worktree.changes import Changes  # as said above
 
-            own = recorder or open_recorder(at, place)
-            try:
+            opened = nullcontext(recorder) if recorder else closing(open_recorder(at, place))
+            with opened as own:
                 changes = Changes(at, index, own, is_small=is_small, is_late=is_late)
-                if not known or not moved:
+                if not known:
                     forget_old(fd, now)
                     known = changes.begin(now)
-                else:
+                    main = read_known(fd, place.invocation_id, key.secret) if tree else None
+                    if main and ended and is_small:
+                        known, moved = changes.find_in_new(known, main.at, ended)
+                if moved:
                     until = changes.record(moved, known, now, ended)
-            finally:
-                if not recorder:
-                    own.close()
         if moved:
             known = _move_on(known, moved, None if only else index.stamp, until, ended)
-        if call:
-            known.calls[call[0]] = call[1]
-        write_known(fd, place.invocation_id, key.secret, known)
+        known.calls.update([call] if call else [])
+        write_known(fd, name_known(place, tree), key.secret, known)
     return True
 
 
@@ -130,8 +133,8 @@ def _narrow(only: str | None, known: KnownTree | None, ended: str | None) -> str
 
 
 def _has_others(folder_fd: int) -> bool:
-    """Return whether several records are followed in a project: then another may change a file
-    before this one's next call."""
+    """Return whether several records, or worktrees, are followed in a project: then another may
+    change a file before this one's next call."""
     states = (os.stat(name, dir_fd=folder_fd) for name in os.listdir(folder_fd))
     return sum(time.time() - state.st_mtime < _AT_WORK_SECONDS for state in states) > 1
 
