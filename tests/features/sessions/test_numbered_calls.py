@@ -237,6 +237,27 @@ def test_equal_calls_of_subagents_are_matched_with_their_own_though_hooks_ran_in
     )
 
 
+@pytest.mark.parametrize("ends", [("ok", "error"), ("error", "ok"), ("ok", "unknown")])
+def test_equal_calls_within_a_moment_keep_their_order_unless_they_ended_the_other_way(ends: tuple[str, str]) -> None:
+    """The transcript dates both a little earlier: the second is nearest to the first of the record."""
+    name, names = "Bash:0123456789abcdef", ("first", "second")
+    line = {"tool": "Bash", "args_hash": "a", "at": rfc3339(1004)}
+    lines: list[dict[str, Any]] = []
+    for mark, status, at in zip(("", "#2"), ends, (1004, 1009), strict=True):
+        line |= {"call_id": f"{name}{mark}", "at": rfc3339(at)}
+        lines += [{**line, "event": "tool_call"}, {**line, "event": "tool_result", "status": status}]
+    told = [
+        ReportedEvent(at, HookEvent(event, {"call_id": call, "tool": "Bash", **more}), 0, True)
+        for call, status, at in zip(names, ("ok", "error"), (1000, 1005), strict=True)
+        for event, more in (("tool_call", {}), ("tool_result", {"status": status}))
+    ]
+    record = SessionRecord("X", 0, None, None, lines)
+
+    matches = match_unnamed([record], told, lambda *_: [sign_call(lines[0])], has_other_ids=False)
+    expected = ("", "#2") if ends[0] == "ok" else ("#2", "")
+    assert [matches[call].lines[0]["call_id"] for call in names] == [f"{name}{mark}" for mark in expected]
+
+
 @pytest.mark.parametrize("harness", PROGRAMS)
 def test_a_transcript_doubles_no_numbered_call_of_a_record_that_names_it_so(
     harness: str,

@@ -36,12 +36,11 @@ from specify_cli.features.sessions.reconciling import (
     Match,
     ReportedEvent,
     SessionRecord,
-    assign_events,
     group_calls,
     match_unnamed,
     sign_call,
 )
-from specify_cli.features.sessions.telling import iter_events
+from specify_cli.features.sessions.telling import assign_events, iter_events
 from specify_cli.invocation.bindings import bind, list_bindings
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder

@@ -1,13 +1,12 @@
 """Compare the events that a session's transcript reports with its records, call by call.  [pure]
 
     matched = match_unnamed(records, events, sign)
-    owners = assign_events(records, events, session.above, matched)
     work = Comparison(records[0].lines, compose, key_of, matched)
     work.compare([item for …])
     work.additions              # the lines that the record lacks
 
 A call is known by the id its program gave it. Where the program's hooks name no calls, the call of
-a tool with equal arguments that is nearest in time is meant. What a record holds is never
+a tool with equal arguments is meant that is nearest, in its order. What a record holds is never
 changed: a missing line is added, a result that said nothing is followed by one that does, and where
 the two contradict each other a gap says both.
 """
@@ -115,8 +114,10 @@ def match_unnamed(
     `sign_call` has it, and the id that stands in for it. With `has_other_ids` the program
     gives its hooks other ids of calls than its transcript.
 
-    Of equal calls those of one agent, and the nearest in time, are matched with one another. A call
-    from before all `events` matches none of them: only a part of the transcript was read.
+    Of equal calls those of one agent, and the nearest in time, are matched with one another: those
+    that ended alike where all did, else in their order, as hooks and transcript report a call at
+    other moments. A call from before all `events` matches none of them: only a part of the
+    transcript was read.
     """
     calls = _group_by_call(events)
     ids = set(calls)
@@ -127,16 +128,8 @@ def match_unnamed(
             if call_id in ids:
                 calls.pop(call_id, None)
                 continue
-            # Records of versions before this one have a model's numbers, too.
-            is_own = _STANDS_IN.match(call_id) or is_numbered(call_id, str(equal[0][0].get("tool")))
-            is_named = not (has_other_ids or is_own)
             for of in equal:
-                # Among them are those whose end no hook reported, though a transcript may have
-                # since: a program can name a call it refused otherwise than one that ran.
-                is_known = is_named and any(
-                    line.get("status") not in _UNSURE and line.get("witness") != "transcript"
-                    for line in _list_of(of, "tool_result")
-                )
+                is_known = not has_other_ids and _is_named(call_id, of)
                 if not is_known and _is_reported_by_hooks(of) and _read_time(of) >= first:
                     unnamed[place, _sign_lines(call_id, of)].append(Match(place, of))
     near = []
@@ -152,14 +145,46 @@ def match_unnamed(
                     same = begin if _find(match.lines, "tool_call") else result or begin
                     away = abs(_read_time(match.lines) - same.at) if same.is_dated else 0
                     is_other = match.lines[0].get("agent") != same.agent
-                    near.append((is_other, away, number, at, call_id, match))
-    matches = {}
+                    near.append((is_other, away, number, at, one, call_id, match))
+    matches: dict[str, Match] = {}
     claimed = set()
-    for *_, call_id, match in sorted(near, key=lambda pair: pair[:4]):
+    equal_calls: dict[object, list[tuple[int, str]]] = defaultdict(list)
+    for _, _, number, _, one, call_id, match in sorted(near, key=lambda pair: pair[:4]):
         if call_id not in matches and id(match.lines) not in claimed:
             matches[call_id] = match
             claimed.add(id(match.lines))
+            equal_calls[one].append((number, call_id))
+    for numbered in equal_calls.values():
+        told = {one: calls[one] for _, one in sorted(numbered)}
+        matches |= _keep_order(told, [matches[one] for one in told])
     return matches
+
+
+def _is_named(call_id: str, lines: Sequence[Fields]) -> bool:
+    """Return whether a call of a record has the id that a transcript gives it.
+
+    That of one whose end no hook reported, though a transcript may have since, can be another: a
+    program can name a call it refused otherwise than one that ran.
+    """
+    # Records of versions before this one have a model's numbers, too.
+    is_own = _STANDS_IN.match(call_id) or is_numbered(call_id, str(lines[0].get("tool")))
+    return not is_own and any(
+        line.get("status") not in _UNSURE and line.get("witness") != "transcript"
+        for line in _list_of(lines, "tool_result")
+    )
+
+
+def _keep_order(
+    calls: Mapping[str, Iterable[ReportedEvent]], there: Iterable[Match]
+) -> Iterable[tuple[str, Match]]:
+    """Return equal calls of a transcript, by their ids in their order, each with a record's that
+    has its place; where as many ended in each way, among those that ended so."""
+    ends = {name: _describe_end(one.event.payload for one in calls[name]) for name in calls}
+    names, there = list(ends), sorted(there, key=lambda match: _read_time(match.lines))
+    if sorted(ends.values()) == sorted(_describe_end(match.lines) for match in there):
+        names.sort(key=ends.__getitem__)
+        there.sort(key=lambda match: _describe_end(match.lines))
+    return zip(names, there, strict=True)
 
 
 def group_calls(lines: Iterable[Fields]) -> dict[str, list[list[Fields]]]:
@@ -195,75 +220,14 @@ def _sign_lines(call_id: str, lines: Sequence[Fields]) -> object:
     return _sign_end(result)
 
 
+def _describe_end(lines: Iterable[Fields]) -> tuple[str, ...]:
+    """Return the agents of lines of a call, and the statuses that they state."""
+    told = [(line.get("agent"), line.get("status")) for line in lines]
+    return tuple(sorted(str(one) for one in told if one[1] not in _UNSURE))
+
+
 def _sign_end(fields: Fields) -> tuple[object, ...]:
     return fields.get("tool"), fields.get("status")
-
-
-def assign_events(
-    records: Sequence[SessionRecord],
-    events: Sequence[ReportedEvent],
-    above: Mapping[str, str],
-    matched: Mapping[str, Match],
-) -> list[int | None]:
-    """Return for each event the place of the record it belongs to; None where none is of its turn.
-
-    `above` names for each subagent the one that began it, where that is one.
-
-    A call that a record holds is that record's. Another event belongs to the newest record that was
-    open then; else to the next one that began in the same turn; else to the one that was closed in
-    it. A call goes whole where it begins.
-    """
-    holders = {
-        call_id: place
-        for place, record in reversed(list(enumerate(records)))
-        for line in record.lines
-        if isinstance(call_id := line.get("call_id"), str)
-    } | {call_id: match.place for call_id, match in matched.items()}
-    prompts = [item.at for item in events if item.kind == "prompt" and item.agent is None]
-    begins = {item.call_id: item for item in events if item.kind == "tool_call"}
-    places = []
-    for item in events:
-        place = holders.get(item.call_id)
-        if place is None:
-            place = _find_by_time(records, begins.get(item.call_id, item), prompts, above)
-            if place is not None and item.call_id:
-                holders[item.call_id] = place
-        places.append(place)
-    return places
-
-
-def _find_by_time(
-    records: Sequence[SessionRecord],
-    item: ReportedEvent,
-    prompts: Sequence[int],
-    above: Mapping[str, str],
-) -> int | None:
-    def is_asked_between(first: int, last: int) -> bool:
-        return any(first < at <= last for at in prompts)
-
-    line = [item.agent]
-    while (agent := above.get(str(line[-1]))) is not None and agent not in line:
-        line.append(agent)
-    if item.agent is not None:
-        line.append(None)
-    own = [(place, record) for place, record in enumerate(records) if record.agent in line]
-    open_then = [
-        (-line.index(record.agent), record.began, -place)
-        for place, record in own
-        if record.began <= item.at and (record.ended is None or item.at <= record.ended)
-    ]
-    if open_then:
-        return -max(open_then)[2]
-    main = [(place, record) for place, record in own if record.agent is None]
-    later = [(record.began, place) for place, record in main if record.began > item.at]
-    began, following = min(later, default=(0, None))
-    if following is not None and not is_asked_between(item.at, began):
-        return following
-    closed = [
-        (record.ended, -place) for place, record in main if record.ended and record.ended < item.at
-    ]
-    ended, last = max(closed, default=(0, None))
-    return None if last is None or is_asked_between(ended, item.at) else -last
 
 
 class Comparison:

@@ -1,12 +1,13 @@
-"""What a session's transcript reports, as the events that hooks would have recorded.
+"""What a session's transcript reports, as the events that hooks would have recorded, and the record
+that each belongs to.
 
-for item in iter_events(session, root):
-    print(item.at, item.event.event)
+events = list(iter_events(session, root))
+owners = assign_events(records, events, session.above, matched)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from specify_cli.features.hooks.conversation.turn import tell_moment
 from specify_cli.features.hooks.harnesses import find_dialect, translate
@@ -14,7 +15,7 @@ from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.turn_from_transcript import Turn
 from specify_cli.features.hooks.payload.values import HookEvent, compose_approval
 from specify_cli.features.sessions.reading import Session, TranscriptEvent
-from specify_cli.features.sessions.reconciling import ReportedEvent
+from specify_cli.features.sessions.reconciling import Match, ReportedEvent, SessionRecord
 
 
 def iter_events(session: Session, root: str) -> Iterator[ReportedEvent]:
@@ -57,3 +58,70 @@ def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[H
         yield event._replace(payload={**event.payload, **stated})
         if item.status == "denied":
             yield HookEvent("approval", compose_approval(event.payload), event.phase, event.call_id)
+
+
+def assign_events(
+    records: Sequence[SessionRecord],
+    events: Sequence[ReportedEvent],
+    above: Mapping[str, str],
+    matched: Mapping[str, Match],
+) -> list[int | None]:
+    """Return for each event the place of the record it belongs to; None where none is of its turn.
+
+    `above` names for each subagent the one that began it, where that is one.
+
+    A call that a record holds is that record's. Another event belongs to the newest record that was
+    open then; else to the next one that began in the same turn; else to the one that was closed in
+    it. A call goes whole where it begins.
+    """
+    holders = {
+        call_id: place
+        for place, record in reversed(list(enumerate(records)))
+        for line in record.lines
+        if isinstance(call_id := line.get("call_id"), str)
+    } | {call_id: match.place for call_id, match in matched.items()}
+    prompts = [item.at for item in events if item.kind == "prompt" and item.agent is None]
+    begins = {item.call_id: item for item in events if item.kind == "tool_call"}
+    places = []
+    for item in events:
+        place = holders.get(item.call_id)
+        if place is None:
+            place = _find_by_time(records, begins.get(item.call_id, item), prompts, above)
+            if place is not None and item.call_id:
+                holders[item.call_id] = place
+        places.append(place)
+    return places
+
+
+def _find_by_time(
+    records: Sequence[SessionRecord],
+    item: ReportedEvent,
+    prompts: Sequence[int],
+    above: Mapping[str, str],
+) -> int | None:
+    def is_asked_between(first: int, last: int) -> bool:
+        return any(first < at <= last for at in prompts)
+
+    line = [item.agent]
+    while (agent := above.get(str(line[-1]))) is not None and agent not in line:
+        line.append(agent)
+    if item.agent is not None:
+        line.append(None)
+    own = [(place, record) for place, record in enumerate(records) if record.agent in line]
+    open_then = [
+        (-line.index(record.agent), record.began, -place)
+        for place, record in own
+        if record.began <= item.at and (record.ended is None or item.at <= record.ended)
+    ]
+    if open_then:
+        return -max(open_then)[2]
+    main = [(place, record) for place, record in own if record.agent is None]
+    later = [(record.began, place) for place, record in main if record.began > item.at]
+    began, following = min(later, default=(0, None))
+    if following is not None and not is_asked_between(item.at, began):
+        return following
+    closed = [
+        (record.ended, -place) for place, record in main if record.ended and record.ended < item.at
+    ]
+    ended, last = max(closed, default=(0, None))
+    return None if last is None or is_asked_between(ended, item.at) else -last
