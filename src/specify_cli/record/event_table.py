@@ -582,7 +582,8 @@ EVENTS: Mapping[str, EventType] = {
             "filled": _computed("integer", note="(lines of which it said more)"),
             "contradicted": _computed("integer", note="(of which it said otherwise)"),
             "agents": Member(
-                "texts", note="(subagents that no hook named, with the `seq` of their lines)"
+                "texts",
+                note="(subagents that no hook named, with the `seq` or seal of their lines)",
             ),
         },
         ("witness", "confirmed", "added", "filled", "contradicted"),

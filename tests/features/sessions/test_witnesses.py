@@ -16,6 +16,7 @@ from hooking import run_hook
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.timeline import make_timeline
+from specify_cli.storage.queries import annex_events
 from support import Cli, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
@@ -696,6 +697,30 @@ def test_a_call_of_a_subagent_that_no_hook_names_is_told_as_its_own(
     ]
     assert len([line for line in lines if "agents" in line]) == 1
     assert "which agent made a call" not in cli("invocations", "show", gemini.run).out
+    assert gemini.verify() == []
+
+
+def test_a_call_of_a_subagent_that_its_hook_tells_behind_the_end_of_its_record_is_told_as_its_own(
+    gemini: GeminiAgent, cli: Cli
+) -> None:
+    cli("hooks", "install", "--harness", "gemini", "--open")
+    gemini.ask("fix it")
+    gemini.run = max(path.stem[-26:] for path in (gemini.root / layout.RECORDS).glob("*.jsonl"))
+    gemini.tell("SessionEnd", reason="exit")
+    gemini.transcript = gemini.main.parent / SESSION / "sub1.jsonl"
+    gemini.transcript.parent.mkdir()
+    gemini.transcript.write_text(json.dumps({"sessionId": "sub1", "kind": "subagent"}) + "\n")
+    gemini.call("s1", "ls", "src")
+    for days in (3, 2):
+        os.utime(gemini.main, (time.time() - days * 24 * 3600,) * 2)
+        os.utime(gemini.transcript, (time.time() - days * 24 * 3600,) * 2)
+        cli("import", "sessions", "--harness", "gemini")
+    annexes = gemini.read_annexes()
+    lines = [*gemini.read(), *annex_events(str(gemini.root), gemini.run)]
+    calls = [entry for entry in make_timeline(lines) if entry.kind == "tool_call"]
+
+    assert [(entry.agent, entry.fields.get("witness")) for entry in calls] == [("sub1", None)]
+    assert len([line for line in annexes if "agents" in line]) == 1
     assert gemini.verify() == []
 
 

@@ -320,9 +320,9 @@ class Comparison:
         if begin and begin.agent:
             agent = str(self._compose(begin.event).body.get("agent"))
             # Lines of annexes, which have a seal here, have no number of their own.
-            bare = {str(line["seq"]) for line in known if not {"agent", "~"} & line.keys()}
-            for seq in sorted(bare - self._named, key=int):
-                self._agents[agent] += f" {seq}"
+            bare = {str(line.get("~") or line["seq"]) for line in known if "agent" not in line}
+            for name in sorted(bare - self._named, key=lambda name: (len(name), name)):
+                self._agents[agent] += f" {name}"
                 self.counts["filled"] += 1
         paths = {line.get("path") for line in _list_of(known, "patch_apply")}
         for item in events:

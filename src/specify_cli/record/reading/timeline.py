@@ -87,8 +87,8 @@ def make_timeline(events: Sequence[Fields]) -> Sequence[Entry]:
     def make(place: int) -> Entry:
         first, last, step = pairs.first_lines[place], pairs.last_lines[place], pairs.within[place]
         entry = _begin(first, events[first], step - 1 if step else None)
-        if agent := pairs.agents.get(str(entry.seq)):
-            entry = entry._replace(agent=agent)
+        for named in (str(entry.seq), say(events[first].get("~"))):  # that of an annex by its seal
+            entry = entry._replace(agent=pairs.agents.get(named, entry.agent))
         if not last:
             return entry
         first_end = pairs.first_ends.get(place)
@@ -106,8 +106,8 @@ _Places = dict[tuple[str, str], int]
 class _Pairs(NamedTuple):
     """For each entry the number of its first line, of its last line (0 if it has no end), and the
     place of its step plus one (0 if it is in none). `first_ends` maps the place of an entry to its
-    provisional end, which a later one replaced, and `agents` the `seq` of a line to the subagent
-    that only another witness names."""
+    provisional end, which a later one replaced, and `agents` the `seq` or seal of a line to the
+    subagent that only another witness names."""
 
     first_lines: array[int]
     last_lines: array[int]
