@@ -140,6 +140,27 @@ def test_the_calls_of_hooks_that_failed_in_a_session_are_counted_once_on_its_rec
     assert agent.verify() == []
 
 
+def test_hooks_that_failed_around_the_close_of_a_record_are_counted_once_behind_it(agent: Agent, cli: Cli) -> None:
+    agent.ask("look")
+    agent.call("t1", "ls", "src")
+    (path,) = (agent.root / layout.RECORDS).glob(f"*{agent.run}.jsonl")
+    kept = path.rename(path.with_suffix(".kept"))
+    path.mkdir()  # what stands there is no file, so nothing is recorded
+    agent.call("t2", "ls", "src")
+    path.rmdir()
+    kept.rename(path)
+    cli("profile-invocation", "complete", "--invocation-id", agent.run)
+    agent.stop()
+    for days in (3, 2):
+        os.utime(agent.transcript, (time.time() - days * 24 * 3600,) * 2)
+        cli("import", "sessions", "--harness", "claude-code")
+
+    failed = [line for line in agent.read_annexes() if line.get("reason") == "hook_failed"]
+    assert [(line["what"], line["count"]) for line in failed] == [("2 calls of hooks", 2)]
+    assert "not recorded: 2 calls of hooks (hook failed)" in cli("invocations", "show", agent.run).out
+    assert agent.verify() == []
+
+
 def test_a_command_in_the_background_ends_as_its_program_says_and_is_no_prompt(agent: Agent) -> None:
     started = {"stdout": "", "backgroundTaskId": "b1"}
     call = {"tool_name": "Bash", "tool_input": {"command": "make", "run_in_background": True}, "tool_use_id": "t1"}

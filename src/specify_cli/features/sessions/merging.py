@@ -365,11 +365,9 @@ def _leave_to_hook(events: list[ReportedEvent], over: TurnOver) -> list[Reported
 def _count_failures(
     record: SessionRecord, until: float, failed: Sequence[int]
 ) -> Iterator[Addition]:
-    """Yield a gap for the calls of hooks that failed while an open record was the newest one of its
+    """Yield a gap for the calls of hooks that failed while a record was the newest one of its
     session, but for those that it counts already. `failed` are when hooks of the session did (ms).
     """
-    if record.ended is not None:
-        return
     number = sum(record.began <= at < until for at in failed)
     number -= sum(
         known
