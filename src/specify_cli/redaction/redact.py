@@ -35,7 +35,7 @@ engine fails, RedactionError says that the text must not be used at all.
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes, sha256
 from specify_cli.redaction.finders import FINDERS
@@ -87,7 +87,7 @@ class RuleSet(NamedTuple):
     """The rules in force and the digest that names them; `user` holds pairs of an id and a
     compiled RE2 pattern.
 
-    With `sieve` (`sieved`) a text in which no needle stands is known at one look.
+    With `sieve` (`sieved`) the needles that stand in a text are known at one look.
 
     `allowed` are exact values, `allowed_patterns` RE2 patterns for whole values, and `ids` the
     rules whose masks count as masks. The digest stands in each record (`redaction_rules`), so a
@@ -418,16 +418,8 @@ def _find_candidates(view: View, rules: RuleSet) -> dict[int, list[str]]:
     if not rules.shipped:
         return candidates
     for number, where in enumerate((view.words, view.folded, view.text)):
-        # Few texts hold a long word.
-        if not where or (rules.sieve and not _may_hold(rules.sieve[number], where)):
-            continue
-        found += [
-            row
-            for sign, rows in SHIPPED.needles[number].items()
-            if sign in where
-            for row in rows
-            if row[2] in where
-        ]
+        if where:  # few texts hold a long word
+            found += _find_rows(number, where, rules)
     for place, _, needle in sorted(found):
         candidates.setdefault(place, []).append(needle)
     return candidates
@@ -445,9 +437,7 @@ def is_clear(text: str, rules: RuleSet) -> bool:
     if rules.user:
         return False
     view = view_of(text)
-    if view.cuts or not rules.sieve:
-        return not view.cuts and not _find_candidates(view, rules)
-    return not any(map(_may_hold, rules.sieve, (view.words, view.folded, view.text)))
+    return not view.cuts and not _find_candidates(view, rules)
 
 
 def sieved(rules: RuleSet) -> RuleSet:
@@ -463,19 +453,36 @@ def sieved(rules: RuleSet) -> RuleSet:
 def _compile_sieve() -> tuple[Any, ...]:
     import re2  # as above
 
-    groups = [
-        sorted({needle.encode() for rows in needles.values() for *_, needle in rows})
-        for needles in SHIPPED.needles
+    sieves = []
+    for needles in SHIPPED.needles:
+        rows_of: dict[str, list[tuple[int, int, str]]] = {}
+        for row in chain.from_iterable(needles.values()):
+            rows_of.setdefault(row[2], []).append(row)
+        search = re2.Set.SearchSet()
+        for needle in rows_of:
+            search.Add(re2.escape(needle.encode()))
+        search.Compile()
+        sieves.append((search, [*rows_of.values()]))
+    return tuple(sieves)
+
+
+def _find_rows(number: int, where: str, rules: RuleSet) -> list[tuple[int, int, str]]:
+    """Return the rows of the table of needles whose needle stands in a view of a text, one of the
+    three views."""
+    if rules.sieve:
+        search, rows_of = rules.sieve[number]
+        try:
+            places = search.Match(where.encode()) or ()
+            return [row for place in places for row in rows_of[place]]
+        except UnicodeEncodeError:
+            pass  # a lone surrogate, which RE2 does not take
+    return [
+        row
+        for sign, rows in SHIPPED.needles[number].items()
+        if sign in where
+        for row in rows
+        if row[2] in where
     ]
-    return tuple(re2.compile(b"|".join(map(re2.escape, ones))) for ones in groups)
-
-
-def _may_hold(sieve: Any, text: str) -> bool:
-    """Return whether one of the needles stands in a text; True also where that cannot be asked."""
-    try:
-        return sieve.search(text.encode()) is not None  # bytes cost it half
-    except UnicodeEncodeError:  # a lone surrogate, which RE2 does not take
-        return True
 
 
 def applicable(text: str, rules: RuleSet) -> tuple[int, ...]:

@@ -46,7 +46,7 @@ from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import FORMAT_VERSION, erased_members
-from specify_cli.redaction.redact import redact
+from specify_cli.redaction.redact import redact, sieved
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
@@ -104,7 +104,8 @@ class SessionImporter:
         self._records = FileRecordStore(project.root, project.config.trail)
         self._objects = FileObjectStore(project.root, project.config.trail)
         key = digest_key(project.git_dir)
-        self._settings = Settings(capture_modes(project, None), project.config.redaction, key)
+        rules = sieved(project.config.redaction)
+        self._settings = Settings(capture_modes(project, None), rules, key)
         self._choose = prepare_route(project, cache)
         # Asked for once: each record that is written here changes what an index has to be compared
         # with. By what an id is made of beside its time: another version may read another begin.

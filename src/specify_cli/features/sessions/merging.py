@@ -27,7 +27,7 @@ from specify_cli.features.hooks.conversation.take_in import list_keys, note_adop
 from specify_cli.features.hooks.direct import dedupe_key, key_stand_in, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import list_failures, logged
-from specify_cli.features.hooks.payload.calls import read_ids
+from specify_cli.features.hooks.payload.calls import find_command, read_ids
 from specify_cli.features.hooks.payload.values import HookEvent, TurnOver
 from specify_cli.features.sessions.reading import Session, forget_told, parse_time
 from specify_cli.features.sessions.reconciling import (
@@ -50,6 +50,7 @@ from specify_cli.record.event_table import ANNEX_EVENTS
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.seal import read_fields
+from specify_cli.redaction.redact import sieved
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
@@ -57,6 +58,8 @@ from specify_cli.storage.worktrees import find_worktrees
 
 # A `do` and the record it began are written within this time of each other.
 _BEGUN_MILLIS = 60_000
+# Of so many events the masking costs more than what prepares it.
+_MANY = 500
 
 
 class Merged(NamedTuple):
@@ -106,12 +109,13 @@ class SessionMerger:
                 events = _leave_to_hook(events, over)
             if not records:
                 return Merged(False, 0, session)
+            project = _prepare_masking(self._project) if len(events) > _MANY else self._project
             with ExitStack() as stack:
                 writer = name_writer(session.harness, session.session_id)
                 places = [self._index.resolve(record.invocation_id) for record in records]
                 recorders = [
                     stack.enter_context(
-                        closing(Recorder(self._project, place, cache=self._cache, writer=writer))
+                        closing(Recorder(project, place, cache=self._cache, writer=writer))
                     )
                     for place in places
                 ]
@@ -228,7 +232,7 @@ class SessionMerger:
         each with that call: anything may stand in an output."""
         began: dict[str, int] = {}
         for item in session.events:
-            text = str(item.payload)
+            text = find_command(item.payload) or ""
             if "kitty" not in text and "specify_cli" not in text:
                 continue  # to translate each costs a fifth of a merge
             call = translate(session.harness, item.payload)
@@ -334,6 +338,12 @@ def _find_beginnings(
         if any(line.get("event") == "tool_call" for line in lines):
             matches[call_id] = Match(place, lines)
     return matches
+
+
+def _prepare_masking(project: Project) -> Project:
+    """Return a project whose rules mask many texts at less cost."""
+    config = project.config
+    return project._replace(config=config._replace(redaction=sieved(config.redaction)))
 
 
 def _compose(recorder: Recorder, event: HookEvent) -> Composed:

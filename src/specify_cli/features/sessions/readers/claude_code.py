@@ -75,7 +75,7 @@ class ClaudeReader(SessionReader):
 
     def begin(self, data: bytes) -> None:
         del data
-        self._read = set[int]()
+        self._read = dict[str, list[object]]()
         self._tasks = dict[object, str]()  # the calls of commands in the background
 
     def read(self, line: Line) -> None:
@@ -92,10 +92,10 @@ class ClaudeReader(SessionReader):
         if line.get("isSidechain") is True and not self.agent:
             return  # of a subagent, by versions that gave it no file of its own
         content = get_object(line, "message").get("content")
-        stated = hash(f"{line.get('timestamp')} {content}")
-        if content and stated in self._read:
+        before = self._read.setdefault(str(line.get("timestamp")), [])
+        if content and content in before:
             return  # written again when the session was resumed
-        self._read.add(stated)
+        before.append(content)
         parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if line.get("type") == "assistant":
             self.add_to_turn(line)
