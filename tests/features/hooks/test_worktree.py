@@ -1260,21 +1260,25 @@ def test_what_a_shell_changes_in_a_worktree_that_the_agent_made_is_its_own(agent
     assert (came, agent.unseen()) == ({digest_line("one")}, [])
 
 
+@pytest.mark.parametrize("place", ["../side", ".worktrees/side"])
 def test_another_worktree_in_which_a_person_or_another_session_works_is_left_to_them(
-    agent: Agent, cli: Cli, home: Path
+    agent: Agent, cli: Cli, home: Path, place: str
 ) -> None:
-    git(agent.root, "worktree", "add", "-q", "-b", "side", "../side")
-    side = agent.root.parent / "side"
+    """At the close git names the folder of one that lies in the project as if it were a file."""
+    git(agent.root, "worktree", "add", "-q", "-b", "side", place)
+    side = (agent.root / place).resolve()
     other = Agent(cli, side, home, SESSION[:-1] + "2")
     (side / "a.py").write_text("by hand\n")
     aside()
-    agent.shell("git -C ../side log -1")
+    agent.shell(f"git -C {place} log -1")
     aside()
-    other.shell("echo two >> b.py")
+    other.shell("echo two >> b.py; echo new > new.txt")
     agent.stop()
     other.stop()
+    cli("profile-invocation", "complete", "--invocation-id", agent.run, env=agent.env)
 
-    assert (agent.seen(), agent.unseen(), other.seen()) == ([], [], [("modify", "b.py")])
+    assert (agent.seen(), agent.unseen()) == ([], [])
+    assert other.seen() == [("modify", "b.py"), ("create", "new.txt")]
 
 
 def test_another_worktree_that_is_too_large_for_calls_is_compared_at_turns_and_said(
@@ -1288,3 +1292,14 @@ def test_another_worktree_that_is_too_large_for_calls_is_compared_at_turns_and_s
 
     assert (told, agent.seen()) == ([], [("create", ".worktrees/side/new.txt")])
     assert [line["what"] for line in agent.lines() if line.get("reason") == "tree_too_large"] == [".worktrees/side/"]
+
+
+def test_why_tells_of_what_came_from_a_worktree_that_is_still_there(agent: Agent, cli: Cli) -> None:
+    place = ".worktrees/side"
+    agent.shell(f"git worktree add -q -b side {place}")
+    agent.write(f"{place}/tool.txt", "this is by a tool\n")
+    agent.shell(f"echo and this by a shell >> {place}/tool.txt")
+    agent.shell(f"cd {place} && git add -A && git commit -qm x && cd ../.. && git merge -q side")
+    told = cli("why", "tool.txt", "--json").json()
+
+    assert [one["invocation_id"] for one in told["ranges"]] == [agent.run] * 2

@@ -288,8 +288,9 @@ def _read_edit(place: Place, fields: Mapping[str, object]) -> Edit:
 
 def _is_gone(root: str, path: str, names: Iterable[str]) -> bool:
     """Return whether a file is gone, which may be one of these before it was moved; one of a whole
-    name elsewhere may be that in another worktree."""
-    is_elsewhere = os.path.isabs(path) and path.endswith(tuple(f"/{name}" for name in names))
+    name elsewhere, or below a worktree in this one, may be that in another worktree."""
+    tops = [path.removesuffix(name) for name in names if path.endswith(f"/{name}")]
+    is_elsewhere = any(os.path.isabs(top) or os.path.isfile(f"{root}/{top}.git") for top in tops)
     return is_elsewhere or not os.path.lexists(os.path.join(root, path))
 
 

@@ -16,6 +16,7 @@ without such gaps does not prove that nobody else wrote.
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from doctrine.git import ask_git, find_worktree
@@ -164,9 +165,12 @@ def _list_changed(root: str, since: int) -> Iterator[str]:
 
 
 def _read_change(root: str, path: str) -> _Change | None:
-    """Return when a file changed; for a deleted file the time of its folder."""
+    """Return when a file changed; for a deleted file the time of its folder. A folder, which git
+    names where it is another repository or worktree, is none."""
     try:
-        return _Change(os.lstat(f"{root}/{path}").st_mtime_ns // 1_000_000, False)
+        state = os.lstat(f"{root}/{path}")
+        moment = state.st_mtime_ns // 1_000_000
+        return None if stat.S_ISDIR(state.st_mode) else _Change(moment, False)
     except OSError:
         pass
     try:
