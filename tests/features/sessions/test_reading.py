@@ -1171,6 +1171,24 @@ def test_what_a_process_of_codex_did_not_take_is_an_error() -> None:
     assert told(read_session("codex", data, {}))[-1] == ("PostToolUse", "write_stdin", "error")
 
 
+def test_a_line_of_copilot_that_stands_there_twice_is_read_once() -> None:
+    """Of a file that was doubled each request counted twice."""
+
+    def say(number: int, kind: str, **data: object) -> dict[str, object]:
+        return {"type": kind, "id": f"e{number}", "timestamp": AT.format(number), "data": data}
+
+    told = (
+        say(0, "session.start", sessionId="s", context={"cwd": "/p"}),
+        say(1, "user.message", content="fix it"),
+        say(2, "session.usage_record", usage={"model": "m", "inputTokens": 5}),
+        say(3, "assistant.message", content="Done."),
+    )
+    session = read_session("copilot", lines(*(line for line in told for _ in range(2))), {})
+
+    assert session is not None
+    assert [item.facts.tokens for item in session.events if item.facts] == [{"input": 5}]
+
+
 def test_a_file_of_copilot_with_twice_as_many_subagents_takes_twice_as_many_steps() -> None:
     """All of it was read for each of them: 5,000 took minutes."""
 

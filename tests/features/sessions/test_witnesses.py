@@ -453,6 +453,28 @@ def test_what_an_interrupted_turn_used_is_counted_once_though_it_ended_without_w
     assert agent.verify() == []
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_what_a_turn_used_is_counted_once_though_its_transcript_was_cut_behind_a_line_of_it(
+    agent: Agent, cli: Cli, is_closed: bool
+) -> None:
+    """What is left looks as a turn that ended without words, and used less."""
+    agent.ask("look")
+    part = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    agent.write("assistant", [part], usage={"input_tokens": 100})
+    left = agent.transcript.read_bytes()
+    agent.stop()
+    if is_closed:
+        cli("profile-invocation", "complete", "--invocation-id", agent.run)
+    agent.transcript.write_bytes(left)
+    for days in (3, 2):
+        os.utime(agent.transcript, (time.time() - days * 24 * 3600,) * 2)
+        cli("import", "sessions", "--harness", "claude-code")
+
+    lines = [*agent.read(), *agent.read_annexes()]
+    assert [line["tokens"] for line in lines if line["event"] == "turn"] == [{"input": 105}]
+    assert agent.verify() == []
+
+
 def test_the_tokens_of_a_turn_are_not_given_to_the_one_a_moment_before(agent: Agent) -> None:
     agent.ask("look")
     agent.transcript.write_bytes(b"")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from doctrine.light_imports import NamedTuple
 from doctrine.text import get_object
@@ -395,10 +396,24 @@ class Comparison:
         text, at = body.get("text_hash"), item.at if item.is_dated else None
         lines = [line for line in self._moments if _is_same_moment(line, body, at)]
         if item.kind == "turn" and "text" not in item.event.payload:
-            lines = [line for line in lines if line.get("tokens") == body.get("tokens")]
+            used = [line for line in lines if line.get("tokens") == body.get("tokens")]
+            lines = used or self._list_next(item)
         equal = (line for line in lines if text is not None and line.get("text_hash") == text)
         near = (line for line in lines if line.get("text_hash") not in self._words)
         return next(equal, next(near, None))
+
+    def _list_next(self, item: ReportedEvent) -> list[Fields]:
+        """Return the turn that was recorded next, if nothing was asked before it: the transcript
+        was cut in the middle of it."""
+        later = (
+            (parse_time(line.get("claimed_at", line.get("at"))), line)
+            for line in self._moments
+            if line.get("event") in ("prompt", "turn") and line.get("agent") == item.agent
+        )
+        _, line = min(
+            (one for one in later if one[0] >= item.at), key=itemgetter(0), default=(0, {})
+        )
+        return [line] if line.get("event") == "turn" else []
 
     def _add(self, item: ReportedEvent, call_id: str = "", *, is_more: bool = False) -> None:
         """Add a line; with `is_more` the record holds one of the same event and call, whose key it

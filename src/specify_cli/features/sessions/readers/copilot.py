@@ -43,6 +43,7 @@ class CopilotReader(SessionReader):
 
     def begin(self, data: bytes) -> None:
         self._tells_requests = b'"session.usage_record"' in data
+        self._read = set[object]()
 
     def split(self, data: bytes) -> dict[str, bytes]:
         named = {"type": "session.start", "data": {"sessionId": self.session_id}}
@@ -53,7 +54,10 @@ class CopilotReader(SessionReader):
         return {agent: b"\n".join(lines) for agent, lines in parts.items()}
 
     def read(self, line: Line) -> None:
-        data, kind = get_object(line, "data"), line.get("type")
+        data, kind, name = get_object(line, "data"), line.get("type"), line.get("id")
+        if name is not None and name in self._read:
+            return  # the file was doubled
+        self._read.add(name)
         if kind == "session.start" or (kind == "session.resume" and not self.session_id):
             context = get_object(data, "context")
             self.note_session(data.get("sessionId"), context.get("cwd"), data.get("copilotVersion"))
