@@ -455,7 +455,7 @@ def _compile_sieve() -> tuple[Any, ...]:
 
     sieves = []
     for needles in SHIPPED.needles:
-        rows_of: dict[str, list[tuple[int, int, str]]] = {}
+        rows_of: dict[str, list[list[Any]]] = {}
         for row in chain.from_iterable(needles.values()):
             rows_of.setdefault(row[2], []).append(row)
         search = re2.Set.SearchSet()
@@ -466,7 +466,7 @@ def _compile_sieve() -> tuple[Any, ...]:
     return tuple(sieves)
 
 
-def _find_rows(number: int, where: str, rules: RuleSet) -> list[tuple[int, int, str]]:
+def _find_rows(number: int, where: str, rules: RuleSet) -> list[list[Any]]:
     """Return the rows of the table of needles whose needle stands in a view of a text, one of the
     three views."""
     if rules.sieve:
