@@ -118,8 +118,8 @@ def test_a_turn_whose_hooks_were_dead_is_told_by_the_next_one(agent: Agent) -> N
     assert agent.verify() == []
 
 
-def test_the_calls_of_hooks_that_failed_in_a_session_are_counted_once_on_its_record(agent: Agent, cli: Cli) -> None:
-    """Doctor counted them for the project, and the record of the session they are missing from said nothing."""
+def _fail_at_a_call(agent: Agent) -> None:
+    """Have an agent look twice; the hooks of the second call fail."""
     agent.ask("look")
     agent.call("t1", "ls", "src")
     (path,) = (agent.root / layout.RECORDS).glob(f"*{agent.run}.jsonl")
@@ -128,6 +128,11 @@ def test_the_calls_of_hooks_that_failed_in_a_session_are_counted_once_on_its_rec
     agent.call("t2", "ls", "src")
     path.rmdir()
     kept.rename(path)
+
+
+def test_the_calls_of_hooks_that_failed_in_a_session_are_counted_once_on_its_record(agent: Agent, cli: Cli) -> None:
+    """Doctor counted them for the project, and the record of the session they are missing from said nothing."""
+    _fail_at_a_call(agent)
     agent.stop()
     agent.ask("go on")
     agent.call("t3", "ls", "src")
@@ -141,14 +146,7 @@ def test_the_calls_of_hooks_that_failed_in_a_session_are_counted_once_on_its_rec
 
 
 def test_hooks_that_failed_around_the_close_of_a_record_are_counted_once_behind_it(agent: Agent, cli: Cli) -> None:
-    agent.ask("look")
-    agent.call("t1", "ls", "src")
-    (path,) = (agent.root / layout.RECORDS).glob(f"*{agent.run}.jsonl")
-    kept = path.rename(path.with_suffix(".kept"))
-    path.mkdir()  # what stands there is no file, so nothing is recorded
-    agent.call("t2", "ls", "src")
-    path.rmdir()
-    kept.rename(path)
+    _fail_at_a_call(agent)
     cli("profile-invocation", "complete", "--invocation-id", agent.run)
     agent.stop()
     for days in (3, 2):
