@@ -116,6 +116,7 @@ def test_the_two_commands_stand_alone_under_their_heading() -> None:
 def test_every_command_of_readme_and_how_to_is_one_the_program_takes(tmp_path: Path, cli: Cli) -> None:
     """A wrong option or argument would be exit code 2; a refusal is the answer to a project that has nothing yet."""
     work = project(tmp_path)
+    git(work, "update-ref", "refs/remotes/origin/main", "HEAD")
     made = cli("do", "fix the login", "--json", cwd=work).json()["invocation_id"]
     commands = [
         shlex.split(line.replace("ID", made), comments=True)[1:]

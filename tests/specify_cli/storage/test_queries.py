@@ -225,6 +225,6 @@ def test_the_note_cites_lines_of_annexes_by_the_numbers_that_the_story_gives_the
     lines, notes = len(shown["events"]), {item["code"]: item["seqs"] for item in shown["note"]}
 
     assert notes == {"NO_CHECK": [lines], "FAILED_LAST": [lines + 1]}
-    assert tell_invocation(project, shown).judged == tuple(
-        Fact(item["text"], tuple(item["seqs"])) for item in shown["note"]
-    )
+    ended, *judged = tell_invocation(project, shown).judged
+    assert ended.text == "done (a person's word)"
+    assert judged == [Fact(item["text"], tuple(item["seqs"])) for item in shown["note"]]

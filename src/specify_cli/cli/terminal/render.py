@@ -254,7 +254,9 @@ def invocation_page(
         yield f"told by:  {one_line(Evidence(**witnesses).describe())}"
     unseen = value.get("not_seen")
     if isinstance(unseen, list) and unseen:
-        yield f"not seen: {', '.join(map(str, unseen))}"
+        # an estimate may stand above
+        names = ("cost as billed" if name == "cost" else str(name) for name in unseen)
+        yield f"not seen: {', '.join(names)}"
     if explain or not story:
         yield from ("", "timeline")
         yield from _render_timeline(entries)

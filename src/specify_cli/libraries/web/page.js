@@ -865,7 +865,7 @@ function showSaid(said) {
   const list = makeList([
     ["note", said.note?.join("; ")],
     ["used", said.used?.join("; ")],
-    ["not seen", said.not_seen?.join(", ")],
+    ["not seen", said.not_seen?.map((name) => (name === "cost" ? "cost as billed" : name)).join(", ")],
     ["replay", said.replay],
     ["objects left out", (said.left_out ?? []).join(", ")],
     ["log's key", said.keys?.join(", ")],

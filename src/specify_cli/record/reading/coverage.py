@@ -86,7 +86,7 @@ def _list_untold(started: Fields, lines: Iterable[Fields]) -> list[str]:
         "answers": bool({"text_hash", "text_size"} & members),
         "model": "model" in members or "model_call" in events,
         "tokens": "tokens" in members or "model_call" in events,
-        "cost as billed": "cost" in members,
+        "cost": "cost" in members,
         "thinking": "thinking_hash" in members,
         "permissions": "approval" in events,
         "which agent made a call": harness not in _ONE_VOICE or "agents" in members,

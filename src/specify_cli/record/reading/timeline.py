@@ -86,8 +86,9 @@ def make_timeline(events: Sequence[Fields]) -> Sequence[Entry]:
 
     def make(place: int) -> Entry:
         first, last, step = pairs.first_lines[place], pairs.last_lines[place], pairs.within[place]
-        entry = _begin(first, events[first], step - 1 if step else None)
-        for named in (str(entry.seq), say(events[first].get("~"))):  # that of an annex by its seal
+        line = events[first]
+        entry = _begin(first, line, step - 1 if step else None)
+        for named in (str(entry.seq), say(line.get("~"))):  # that of an annex by its seal
             entry = entry._replace(agent=pairs.agents.get(named, entry.agent))
         if not last:
             return entry
