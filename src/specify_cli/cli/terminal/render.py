@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint, terminal_width
 from specify_cli.record import layout
+from specify_cli.record.reading.coverage import say_unseen
 from specify_cli.record.reading.done_note import Remark
 from specify_cli.record.reading.evidence import Evidence, describe_outcome
 from specify_cli.record.reading.printed_context import UNREAD, describe_printed
@@ -254,9 +255,7 @@ def invocation_page(
         yield f"told by:  {one_line(Evidence(**witnesses).describe())}"
     unseen = value.get("not_seen")
     if isinstance(unseen, list) and unseen:
-        # an estimate may stand above
-        names = ("cost as billed" if name == "cost" else str(name) for name in unseen)
-        yield f"not seen: {', '.join(names)}"
+        yield f"not seen: {say_unseen(unseen)}"
     if explain or not story:
         yield from ("", "timeline")
         yield from _render_timeline(entries)

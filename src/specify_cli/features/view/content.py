@@ -22,6 +22,7 @@ from specify_cli.libraries.web.markup import build_environment
 from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall
 from specify_cli.project.config import Project
 from specify_cli.record import layout
+from specify_cli.record.reading.coverage import say_unseen
 from specify_cli.record.reading.usage import describe_usage
 from specify_cli.record.reading.views import list_objects
 from specify_cli.storage.index import Index
@@ -94,7 +95,7 @@ def show_run(project: Project, invocation_id: str, root: str = "") -> str:
     run, usage = _read_run(project, value), value["usage"]
     assert isinstance(usage, list)
     return _PAGES.get_template("run.html").render(
-        root=root, value=value, waterfall=draw_waterfall(run), not_seen=run.not_seen,
+        root=root, value=value, waterfall=draw_waterfall(run), not_seen=say_unseen(run.not_seen),
         findings=value["findings"], used=list(map(describe_usage, usage)),
         took=describe_span((run.ended - run.begin) // 1_000_000),
         state=read_state(project, str(value["invocation_id"])),

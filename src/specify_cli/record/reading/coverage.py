@@ -24,6 +24,12 @@ _LEFT_OUT = {"off": "capture is off", "hash": "captured as a digest alone"}
 _ONE_VOICE = frozenset(("gemini", "antigravity"))
 
 
+def say_unseen(names: Iterable[object]) -> str:
+    """Return the names of `list_unseen` in one line, as people read them: an estimated cost may
+    stand beside it."""
+    return ", ".join("cost as billed" if name == "cost" else str(name) for name in names)
+
+
 def list_unseen(started: Fields, lines: Iterable[Fields]) -> list[str]:
     """Return what a record does not hold: sides that were not captured, and kinds of events that
     nobody reported.

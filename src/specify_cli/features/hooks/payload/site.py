@@ -119,7 +119,7 @@ def _place_event(event: HookEvent, at: Site, elsewhere: bool) -> HookEvent:
     path = event.path
     if event.event != "patch_apply" or not isinstance(path, str):
         return event
-    name = find_name(at, path) or (os.path.normpath(os.path.join(at.folder, path)))
+    name = find_name(at, path) or os.path.normpath(os.path.join(at.folder, path))
     return event._replace(payload={**event.payload, "path": name})
 
 
